@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
+import { pino } from 'pino';
 import { inApply } from '../../internal/adapters/store/routing/project-lock.ts';
 import { lockRouting } from '../../internal/adapters/store/routing/routing-lock.ts';
 import { openDatabase } from '../../internal/adapters/store/store.ts';
@@ -17,10 +18,12 @@ describe('a daemon whose database or project is held up', () => {
   let network: CutProxy;
   let daemon: TestDaemon;
   let path: string;
+  const logged: string[] = [];
   before(async () => {
     database = await createTestDatabase();
     network = await startCutProxy(database.url);
-    daemon = await startTestDaemon({ database, config: { databaseUrl: network.url } });
+    const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) });
+    daemon = await startTestDaemon({ database, config: { databaseUrl: network.url }, log });
     const paths = await applyAgents(daemon.api, { one: { triggers: [hook('crowd', { kind: 'spawn' })] } });
     path = paths['crowd'] ?? '';
   });
@@ -125,6 +128,13 @@ describe('a daemon whose database or project is held up', () => {
     for (const answer of answers) assert.deepEqual(await problem(answer), [503, 'unavailable', true]);
     assert.ok(took < answeredMs, `${took} ms`);
     assert.equal((await post()).status, 202);
+    // What was turned away for it is told in the log, by the endpoint that it came to; once, and by its number later.
+    const told = logged.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'delivery.rejected');
+    assert.deepEqual(
+      [...new Set(told.map(({ endpoint, why }) => `${endpoint}: ${why}`))],
+      ['crowd: The database cannot be reached at the moment; try again.'],
+    );
+    assert.ok(told.length <= 2, `${told.length} lines`);
   });
 
   it('whoever asks for what stands in locked tables hears that it is unavailable, in time: readers, doctor and rotation', async () => {
