@@ -1,11 +1,11 @@
 // A rolling upgrade: the daemon of the tree before works on a database, the one of this tree starts beside it and migrates it
 // under the traffic, both take what comes, and the old one leaves. Nothing is lost and nothing is routed twice.
-// SVC_PREVIOUS names the commit of the tree before; without it, it is the one before the newest migration was added.
+// Which tree that is, testdata/rolling/landed.txt says: the newest there, with SVC_LONG=1 each; SVC_PREVIOUS names another.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -13,27 +13,38 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { apiClient, readClientFile, spawnDaemon } from '../../internal/base/testkit/daemon.ts';
+import { isLong } from '../../internal/base/testkit/long.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 const run = promisify(execFile);
 const top = fileURLToPath(new URL('../../', import.meta.url));
 const git = async (...args: string[]): Promise<string> => (await run('git', ['-C', top, ...args])).stdout.trim();
 
-/** The tree before this one, or why there is none. */
-async function previous(): Promise<{ readonly commit: string } | { readonly none: string }> {
+/** Of the trees in use, those from which one comes to this one, newest first; none where the checkout has no history. */
+async function previous(): Promise<string[]> {
   const given = process.env['SVC_PREVIOUS'];
-  if (given !== undefined) return { commit: given };
-  try {
-    const added = await git('log', '-1', '--format=%H', '--diff-filter=A', '--', 'migrations');
-    return { commit: await git('rev-parse', '--verify', '--quiet', `${added}^`) };
-  } catch {
-    return { none: 'this checkout has no history in which the tree before stands' };
+  if (given !== undefined) return [given];
+  const text = await readFile(join(top, 'testdata/rolling/landed.txt'), 'utf8');
+  const known: string[] = [];
+  for (const commit of text.split('\n').filter((line) => /^[0-9a-f]{40}$/.test(line))) {
+    const isBefore = await git('merge-base', '--is-ancestor', commit, 'HEAD').then(
+      () => true,
+      () => false,
+    );
+    if (isBefore && (await git('rev-parse', 'HEAD')) !== commit) known.unshift(commit);
   }
+  return known;
 }
 
 test('the daemon of the tree before and this one share a database under traffic, and nothing is lost', async (t) => {
-  const before = await previous();
-  if ('none' in before) return t.skip(before.none);
+  const commits = await previous();
+  if (commits.length === 0) return t.skip('this checkout has no history in which a tree that is in use stands');
+  for (const commit of commits.slice(0, isLong ? commits.length : 1)) {
+    await t.test(`from ${commit.slice(0, 12)}`, () => upgradeFrom(commit));
+  }
+});
+
+async function upgradeFrom(commit: string): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'svc-rolling-'));
   const database = await createTestDatabase({ empty: true });
   const stops: (() => Promise<unknown>)[] = [];
@@ -41,7 +52,7 @@ test('the daemon of the tree before and this one share a database under traffic,
     const tree = join(dir, 'tree');
     await mkdir(tree);
     const archive = join(dir, 'tree.tar');
-    await git('archive', '--output', archive, before.commit);
+    await git('archive', '--output', archive, commit);
     await run('tar', ['-xf', archive, '-C', tree]);
     await symlink(join(top, 'node_modules'), join(tree, 'node_modules'));
     const key = join(dir, 'master.key');
@@ -107,4 +118,4 @@ test('the daemon of the tree before and this one share a database under traffic,
     await database.close();
     await rm(dir, { recursive: true, force: true });
   }
-});
+}

@@ -63,6 +63,28 @@ test('many compiles at once are all answered', async () => {
   assert.equal(new Set(outputs.map((output) => JSON.stringify(output))).size, 1);
 });
 
+test('files in memory that both threads see compile like any others, between those that are not', async () => {
+  const names = Array.from({ length: 1_200 }, (_, at) => `n${at}`);
+  const plain = tree(
+    Object.fromEntries(names.map((name) => [`.svc/agents/${name}.yaml`, `name: ${name}\nharness: none of ${name}\n`])),
+  );
+  const memory = Buffer.from(new SharedArrayBuffer(100_000));
+  let at = 0;
+  const entries = [...plain.bundle.entries].map(([path, entry], turn): [string, typeof entry] => {
+    if (turn % 3 === 0 || entry.bytes === undefined) return [path, entry];
+    memory.set(entry.bytes, at);
+    const bytes = memory.subarray(at, (at += entry.bytes.length));
+    return [path, { ...entry, bytes }];
+  });
+  const mixed = { ...plain, bundle: { ...plain.bundle, entries: new Map(entries) } };
+  const expected = await compiler.compile(plain);
+  assert.ok(expected.diagnostics.length >= 1_000);
+  // Another worker has not kept what it read.
+  const other = startCompiler({ workers: 1 });
+  assert.deepEqual(await other.compile(mixed), expected);
+  await other.stop();
+});
+
 test('a compile that takes too long is stopped with a diagnostic, and the next one works', async () => {
   // A worker that is begun after one was stopped must have time to come up, on this machine, as loaded as it is.
   const begun = performance.now();

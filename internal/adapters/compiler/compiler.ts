@@ -220,7 +220,7 @@ function refusal(code: DiagnosticCode, message: string): CompiledOutput {
 }
 
 // A tree on its way to the worker: in parts, each copied together and handed over without another copy, with a turn of
-// the event loop between two, so that a tree of thousands of files holds up nobody.
+// the event loop between two, so that a tree of thousands of files holds up nobody. What both threads see is not copied.
 
 /** Bytes and entries of one part: a millisecond or two. */
 const partBytes = 1024 * 1024;
@@ -242,32 +242,55 @@ interface Port {
   postMessage(message: Message, transfer?: ArrayBuffer[]): void;
 }
 
-/** Sends the files, then what to do with them. Stops where `isWanted` says that nobody waits any more. */
-export async function sendInput(port: Port, input: CompilerInput, isWanted: () => boolean): Promise<void> {
-  let batch: BundleEntry[] = [];
-  let size = 0;
-  const flush = (): void => {
-    const bytes = new Uint8Array(size);
+/** Entries that go together: their bytes copied into one piece, or left in the memory that both threads see. */
+class Parcel {
+  readonly #memory: SharedArrayBuffer | undefined;
+  #batch: BundleEntry[] = [];
+  #size = 0;
+
+  constructor(memory: SharedArrayBuffer | undefined) {
+    this.#memory = memory;
+  }
+
+  /** True where it has become large enough to go. */
+  add(entry: BundleEntry): boolean {
+    this.#batch.push(entry);
+    if (this.#memory === undefined) this.#size += entry.bytes?.length ?? 0;
+    return this.#size >= partBytes || this.#batch.length >= partEntries;
+  }
+
+  sendTo(port: Port): void {
+    if (this.#batch.length === 0) return;
+    const memory = this.#memory;
+    const bytes = new Uint8Array(memory ?? new ArrayBuffer(this.#size));
     const entries: SentEntry[] = [];
     let at = 0;
-    for (const { bytes: content, ...entry } of batch) {
-      if (content !== undefined) bytes.set(content, at);
-      entries.push({ entry, at, length: content?.length ?? -1 });
-      at += content?.length ?? 0;
+    for (const { bytes: content, ...entry } of this.#batch) {
+      const length = content?.length ?? -1;
+      if (memory !== undefined) at = content?.byteOffset ?? 0;
+      else if (content !== undefined) bytes.set(content, at);
+      entries.push({ entry, at, length });
+      at += Math.max(0, length);
     }
-    port.postMessage({ kind: 'entries', bytes, entries }, [bytes.buffer]);
-    batch = [];
-    size = 0;
-  };
+    port.postMessage({ kind: 'entries', bytes, entries }, memory === undefined ? [bytes.buffer as ArrayBuffer] : []);
+    this.#batch = [];
+    this.#size = 0;
+  }
+}
+
+/** Sends the files, then what to do with them. Stops where `isWanted` says that nobody waits any more. */
+export async function sendInput(port: Port, input: CompilerInput, isWanted: () => boolean): Promise<void> {
+  const parcels = new Map<SharedArrayBuffer | undefined, Parcel>();
   for (const entry of input.bundle.entries.values()) {
-    batch.push(entry);
-    size += entry.bytes?.length ?? 0;
-    if (size < partBytes && batch.length < partEntries) continue;
-    flush();
+    const memory = entry.bytes?.buffer instanceof SharedArrayBuffer ? entry.bytes.buffer : undefined;
+    const parcel = parcels.get(memory) ?? new Parcel(memory);
+    parcels.set(memory, parcel);
+    if (!parcel.add(entry)) continue;
+    parcel.sendTo(port);
     await yieldToEventLoop();
     if (!isWanted()) return;
   }
-  if (batch.length > 0) flush();
+  for (const parcel of parcels.values()) parcel.sendTo(port);
   port.postMessage({ kind: 'compile', input: { ...input, bundle: { ...input.bundle, entries: new Map() } } });
 }
 

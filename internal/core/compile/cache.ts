@@ -30,6 +30,12 @@ export interface AgentRecord {
   readonly isKeepable: boolean;
 }
 
+/** A parsed file without its text. */
+export type ParsedSource = Omit<Source, 'text'> & {
+  /** Of its text, in UTF-16 units. */
+  readonly length: number;
+};
+
 /** Bytes of parsed files that are kept; a worker may use a few times as much. */
 const sourceBytesMax = 96 * 1024 * 1024;
 /** What a value takes with its place and its key. */
@@ -73,9 +79,9 @@ class Generations<V> {
 
 export class Cache implements CompileCache {
   readonly kind = 'compile-cache';
-  readonly sources = new Generations<Source>(
+  readonly sources = new Generations<ParsedSource>(
     sourceBytesMax,
-    ({ text, nodes }) => text.length * 2 + nodes * nodeBytes + 1_000,
+    ({ length, nodes }) => length * 2 + nodes * nodeBytes + 1_000,
   );
   readonly agents = new Generations<AgentRecord>(recordsMax, () => 1);
 }

@@ -3,7 +3,8 @@
 
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import { nearest } from '../../domain/nearest.ts';
-import { decodeText, readSource, type Source } from '../source/source.ts';
+import type { ParsedSource } from './cache.ts';
+import { decodeText, readSource } from '../source/source.ts';
 import type { Cache, Dependency } from './cache.ts';
 import type { FileRef } from './paths.ts';
 import type { CompileInput } from './types.ts';
@@ -78,13 +79,15 @@ export class Files {
   }
 
   /** A file of documents, parsed once for each content. */
-  source(ref: FileRef, entry: BundleEntry, bytes: Uint8Array): Source {
+  source(ref: FileRef, entry: BundleEntry, bytes: Uint8Array): ParsedSource {
     const key = `${ref.id}\0${entry.oid}`;
     const kept = this.#cache.sources.get(key);
     if (kept !== undefined) return kept;
-    const source = readSource(ref.id, bytes);
-    this.#cache.sources.set(key, source);
-    return source;
+    // Its text is there again in the bytes, for whoever has to show a place of it.
+    const { text, ...source } = readSource(ref.id, bytes);
+    const parsed = { ...source, length: text.length };
+    this.#cache.sources.set(key, parsed);
+    return parsed;
   }
 
   /** A file of text for `file:`, strictly decoded. */

@@ -4,7 +4,8 @@
 
 import type { Range } from '../../domain/diagnostic.ts';
 import { type MapNode, type Node } from '../source/node.ts';
-import { isDocumentFile, type Source, type SourceDocument } from '../source/source.ts';
+import { isDocumentFile, type SourceDocument } from '../source/source.ts';
+import type { ParsedSource } from './cache.ts';
 import { type Budget, type Cost, Merging, weightOf } from './budget.ts';
 import type { Dependency } from './cache.ts';
 import { envelopeOf } from './envelope.ts';
@@ -310,7 +311,7 @@ function tooDeep(stack: readonly string[], ref: FileRef): Problem | null {
   return { code: 'import-too-deep', message: `Imports are nested deeper than ${importDepthMax} levels at ${ref.id}` };
 }
 
-function documentCount(ref: FileRef, source: Source): Problem {
+function documentCount(ref: FileRef, source: ParsedSource): Problem {
   const count = source.documents.length;
   return {
     code: 'import-documents',

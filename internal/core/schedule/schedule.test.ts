@@ -10,7 +10,6 @@ import {
   neverFires,
   nextTick,
   nextTicks,
-  timelineOf,
 } from './schedule.ts';
 
 const ACCEPTED = [
@@ -343,43 +342,4 @@ test('the tick that follows a judged one is the first that is not missed already
   assert.equal(following('2026-01-01T00:00:00Z', '2027-01-01T00:00:30Z'), '2027-01-01T00:00:00.000Z');
   // A clock that was set back does not have it fire again.
   assert.equal(following('2026-01-01T00:05:00Z', '2026-01-01T00:00:30Z'), '2026-01-01T00:06:00.000Z');
-});
-
-test('a timeline has the ticks of all schedules in order, over clock changes, up to its bound', () => {
-  const from = new Date('2026-03-28T00:00:00Z');
-  const to = new Date('2026-03-30T00:00:00Z');
-  const schedules = [
-    { id: 'b', cron: '30 2 * * *', timezone: 'Europe/Berlin' },
-    { id: 'a', cron: '30 1 28 3 *', timezone: 'UTC' },
-  ];
-  const at = ({ scheduleId, at: time }: { scheduleId: string; at: Date }): string =>
-    `${scheduleId} ${time.toISOString()}`;
-  // 02:30 is not there on the 29th: it fires right after the gap, at 03:00 of the summer.
-  assert.deepEqual(timelineOf(schedules, { from, to, most: 3 }), {
-    ticks: [
-      { scheduleId: 'a', at: new Date('2026-03-28T01:30:00.000Z') },
-      { scheduleId: 'b', at: new Date('2026-03-28T01:30:00.000Z') },
-      { scheduleId: 'b', at: new Date('2026-03-29T01:00:00.000Z') },
-    ],
-    more: false,
-  });
-  const cut = timelineOf(schedules, { from, to, most: 2 });
-  assert.deepEqual([cut.ticks.map(at).length, cut.more], [2, true]);
-  // The first instant is within, the last is not.
-  const edge = { from: new Date('2026-03-28T01:30:00Z'), to: new Date('2026-03-29T01:00:00Z'), most: 9 };
-  assert.deepEqual(timelineOf(schedules, edge).ticks.map(at), [
-    'a 2026-03-28T01:30:00.000Z',
-    'b 2026-03-28T01:30:00.000Z',
-  ]);
-  // Those of one instant by id; one that never fires has none.
-  const together = ['c', 'a', 'd', 'b'].map((id) => ({ id, cron: '30 1 28 3 *', timezone: 'UTC' }));
-  const never = { id: '0', cron: '0 0 30 2 *', timezone: 'UTC' };
-  assert.deepEqual(
-    timelineOf([...together, never], { from, to, most: 9 }).ticks.map((tick) => tick.scheduleId),
-    ['a', 'b', 'c', 'd'],
-  );
-  // Of a long time no more is drawn up than is shown.
-  const minutely = [{ id: 'm', cron: '* * * * *', timezone: 'UTC' }];
-  const long = timelineOf(minutely, { from, to: new Date('9999-01-01T00:00:00Z'), most: 2 });
-  assert.deepEqual([long.ticks.length, long.more], [2, true]);
 });

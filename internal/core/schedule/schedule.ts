@@ -68,21 +68,50 @@ export interface TimelineTick {
   readonly at: Date;
 }
 
-/** Ticks of schedules from `from` on and before `to`, by time and id: the first `most` of them, and whether there are more. */
-export function timelineOf(
+export interface Timeline {
+  readonly ticks: readonly TimelineTick[];
+  readonly more: boolean;
+}
+
+/**
+ * Ticks of schedules from `from` on and before `to`, by time and id: the first `most` of them, and whether there are more.
+ * A tick costs up to a millisecond, so that no more are asked for than are told, and it stops after each for whoever waits.
+ */
+export function* timelineOf(
   schedules: readonly { readonly id: string; readonly cron: string; readonly timezone: string }[],
   { from, to, most }: { readonly from: Date; readonly to: Date; readonly most: number },
-): { readonly ticks: readonly TimelineTick[]; readonly more: boolean } {
-  const all = schedules.flatMap(({ id, cron, timezone }) => {
+): Generator<void, Timeline> {
+  /** The next tick of each schedule that has one. */
+  const coming: { readonly id: string; readonly next: (after: Date) => Date | null; at: Date }[] = [];
+  for (const { id, cron, timezone } of schedules) {
     const next = createTicker(cron, timezone);
-    const ticks: TimelineTick[] = [];
-    // One more than fits tells that there are more.
-    for (let at = next(new Date(from.getTime() - 1)); at !== null && at < to && ticks.length <= most; at = next(at))
-      ticks.push({ scheduleId: id, at });
-    return ticks;
-  });
-  all.sort((a, b) => a.at.getTime() - b.at.getTime() || (a.scheduleId < b.scheduleId ? -1 : 1));
-  return { ticks: all.slice(0, most), more: all.length > most };
+    const at = next(new Date(from.getTime() - 1));
+    if (at !== null && at < to) coming.push({ id, next, at });
+    yield;
+  }
+  const ticks: TimelineTick[] = [];
+  while (coming.length > 0 && ticks.length < most) {
+    let first = 0;
+    for (let at = 1; at < coming.length; at += 1) if (comesBefore(coming[at], coming[first])) first = at;
+    const one = coming[first];
+    if (one === undefined) break;
+    ticks.push({ scheduleId: one.id, at: one.at });
+    const after = one.next(one.at);
+    if (after !== null && after < to) one.at = after;
+    else coming.splice(first, 1);
+    yield;
+  }
+  return { ticks, more: coming.length > 0 };
+}
+
+interface Coming {
+  readonly id: string;
+  readonly at: Date;
+}
+function comesBefore(one: Coming | undefined, other: Coming | undefined): boolean {
+  if (one === undefined || other === undefined) return false;
+  const ms = one.at.getTime() - other.at.getTime();
+  return ms === 0 ? one.id < other.id : ms < 0;
 }
 
 const minuteMs = 60_000;

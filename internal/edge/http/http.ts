@@ -232,6 +232,7 @@ function addRoute(
     method: route.method,
     url: route.tail === true ? route.path.replace(/:\w+$/, '*') : route.path,
     bodyLimit: route.bodyLimitBytes ?? limits.bodyBytes,
+    config: { takesTexts: route.takesTexts === true },
     onRequest: async (request, reply) => {
       reply.headers(cors);
       if (isApi && ctx().db.waiting() > limits.waitingMax) throw overloaded();

@@ -29,7 +29,9 @@ export function addReaders(app: FastifyInstance): void {
 async function readAnnounced(request: FastifyRequest, payload: Readable): Promise<Buffer> {
   const length = Number(request.headers['content-length']);
   if (length > request.routeOptions.bodyLimit) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
-  const whole = Buffer.allocUnsafeSlow(length);
+  // The files of a tree go on to the thread that compiles them, which reads them where they are.
+  const { takesTexts } = request.routeOptions.config as { readonly takesTexts?: boolean };
+  const whole = takesTexts === true ? Buffer.from(new SharedArrayBuffer(length)) : Buffer.allocUnsafeSlow(length);
   let at = 0;
   try {
     // The connection outlives a refusal: it carries the answer.

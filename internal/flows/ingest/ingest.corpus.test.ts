@@ -111,6 +111,17 @@ describe('deliveries of a code host, as it sends them', () => {
       401,
       () => send('push', '{}', { 'x-hub-signature-256': `sha1=${sign('{}', 'sha1')}` }),
     ],
+    ['signed without the name of the algorithm', 401, () => send('push', '{}', { 'x-hub-signature-256': sign('{}') })],
+    [
+      'signed in capital letters',
+      401,
+      () => send('push', '{}', { 'x-hub-signature-256': `sha256=${sign('{}').toUpperCase()}` }),
+    ],
+    [
+      'signed by an algorithm in capital letters',
+      401,
+      () => send('push', '{}', { 'x-hub-signature-256': `SHA256=${sign('{}')}` }),
+    ],
     [
       'signed over its text in other bytes',
       401,

@@ -66,3 +66,17 @@ test('a message goes to many sessions without being put together for each', asyn
   assert.equal(told.length, 90);
   for (const text of told) assert.match(text, /^z{700000}z+\n\[cut: \d+ more bytes\]$/);
 });
+
+test('a bound that is set lower holds for messages of events and of people', async () => {
+  const { file } = daemon.ctx.config;
+  const lower = { ...file, sessions: { ...(file['sessions'] as object), messageMaxBytes: 300 } };
+  Object.assign(daemon.ctx.config, { file: lower });
+  const paths = await applyAgents(daemon.api, {
+    low: { triggers: [hook('low', { kind: 'spawn' }, { message: '{{a}}' })] },
+  });
+  await post(daemon.url, paths['low'] ?? '', { a: z });
+  await settled(daemon.ctx.db);
+  const [session] = await sessionsOf(daemon.ctx.db, 'low');
+  assert.match(session?.messages[0]?.text ?? '', /^z{270,}\n\[cut: \d+ more bytes\]$/);
+  assert.equal(session?.messages[0]?.text.length, 300);
+});

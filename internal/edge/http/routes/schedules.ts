@@ -3,6 +3,7 @@
 import * as api from '../../../../schemas/api/schedules.ts';
 import { countSchedules } from '../../../adapters/store/console/counts.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { inSlices } from '../../../base/yielding.ts';
 import { timelineOf } from '../../../core/schedule/schedule.ts';
 import { listSchedules, schedulesDueBefore } from '../../../adapters/store/resources/schedules.ts';
 import { pageOf } from '../page.ts';
@@ -26,7 +27,7 @@ export const scheduleRoutes: readonly Route[] = [
     const bounds = boundsOf(query, ctx.runtime.now());
     const most = timelineMost.ticks;
     const found = await schedulesDueBefore(ctx.db, where.id, bounds.to, most + 1);
-    return ok({ ...bounds, ...timelineOf(found, { ...bounds, most }) });
+    return ok({ ...bounds, ...(await inSlices(timelineOf(found, { ...bounds, most }))) });
   }),
   serve(api.listSchedules, async ({ ctx, project: where, query }) => {
     const { limit, after } = readOrdinalPage(query);
