@@ -159,6 +159,30 @@ async function reattach(provider: SandboxProvider): Promise<number[]> {
   return times;
 }
 
+/** A box that its daemon has left with a program in it: from asking for it until the program answers again. */
+async function takenOver(provider: SandboxProvider): Promise<number[]> {
+  const left = await launched(provider);
+  let sandbox: Sandbox = left;
+  let program = await left.spawn({ argv: ['cat'], lasts: true });
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const [held, id] = [sandbox.held?.(), program.lasting?.id];
+    if (held === undefined || held === null || id === undefined) throw new Error('the box does not outlive its daemon');
+    await sandbox.leave?.();
+    const began = performance.now();
+    const asked = { id, outBytes: round, inBytes: round, prepare: async () => undefined };
+    const found = await provider.takeOver?.(left.id, held, asked);
+    if (found === undefined || found === null) throw new Error('the box was not taken over');
+    ({ sandbox, process: program } = found);
+    program.stdin.write('.');
+    await once(program.stdout, 'data');
+    times.push(performance.now() - began);
+    program.lasting?.release(round + 1);
+  }
+  await sandbox.destroy();
+  return times;
+}
+
 /** A setup step of some seconds, first run and then kept. */
 async function setups(bench: Bencher, name: string, provider: SandboxProvider): Promise<void> {
   const cache = await SetupCache.open(await bench.directory());
@@ -213,6 +237,7 @@ async function run(bench: Bencher, name: 'docker' | 'podman'): Promise<void> {
   for (let round = 0; round < rounds; round += 1) execs.push(await timed(() => bareExec(engine.api, box.Id)));
   await expect(engine.api, 'DELETE', `/containers/${box.Id}?force=true`);
   bench.ratio(`${name}: a cut wire mended / one exec alone`, medianMs(await reattach(provider)), medianMs(execs), 3);
+  bench.ratio(`${name}: a box taken over / one exec alone`, medianMs(await takenOver(provider)), medianMs(execs), 3);
   await relay(bench, name, provider);
   await setups(bench, name, provider);
   const many = (work: () => Promise<unknown>): Promise<number> =>

@@ -168,6 +168,8 @@ export interface ModelRouteRequest {
   readonly caps?: SpendCaps;
   /** Also listens on a unix socket of this path, for a sandbox without a network; it takes this session's calls alone. */
   readonly socketPath?: string;
+  /** Of the sandbox's way in an earlier process, as `keyed` gave it; a new one otherwise. */
+  readonly token?: string | undefined;
   readonly onEvent?: (event: ModelEvent) => void;
 }
 /** A session's way to its model: addresses that nobody else knows, until `close`. */
@@ -275,10 +277,23 @@ export interface EgressRouteRequest {
   readonly allow: readonly string[];
   readonly injections: readonly EdgeInjection[];
   readonly socketPath: string;
+  /** Of the sandbox's edge in an earlier process. */
+  readonly authority?: EdgeAuthority | undefined;
+}
+interface EdgeKeys {
+  readonly publicKey: string;
+  readonly privateKey: string;
+}
+/** What ends TLS for the hosts of injections, as another process goes on with it. Secret. */
+export interface EdgeAuthority {
+  readonly certificate: string;
+  readonly own: EdgeKeys;
+  readonly leaf: EdgeKeys;
 }
 export interface EgressRoute {
   /** PEM: the certificate of the session's own authority, and that together with all that this process trusts. */
   readonly trust?: { readonly ca: string; readonly all: string };
+  readonly authority?: EdgeAuthority;
   /** Breaks off what is in flight; what was denied is noted when it resolves. Safe twice. */
   close(): Promise<void>;
 }

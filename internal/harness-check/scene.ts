@@ -13,8 +13,7 @@ import {
   type TestHome,
   type TestProcess,
 } from '../adapters/harness/harness-testkit.ts';
-import type { PromptOptions } from '../adapters/harness/connection.ts';
-import type { LaunchInput, OpenRequest, TurnOutcome } from '../adapters/harness/types.ts';
+import type { LaunchInput, OpenRequest, PromptOptions, TurnOutcome } from '../adapters/harness/types.ts';
 import { createLog } from '../base/log/log.ts';
 import type { Harness } from '../domain/spec.ts';
 import { startToolServer, type ToolServer } from '../../testdata/scripted-agent/tool-server.ts';

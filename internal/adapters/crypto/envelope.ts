@@ -13,7 +13,14 @@ export interface SealBinding {
   readonly projectId?: string | undefined;
   readonly name: string;
   /** What kind of row holds it; a secret's value does not open as a connection's credentials. */
-  readonly use: 'secret' | 'connection' | 'oauth-token' | 'receiver' | 'session-snapshot' | 'setup-archive';
+  readonly use:
+    | 'secret'
+    | 'connection'
+    | 'oauth-token'
+    | 'receiver'
+    | 'session-hold'
+    | 'session-snapshot'
+    | 'setup-archive';
 }
 
 /** As stored: `key_version` and `sealed` of a row. */

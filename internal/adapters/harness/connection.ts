@@ -2,46 +2,29 @@
 // at most one prompt in flight. Everything that can end the wire ends here as one HarnessFailure, which every waiting
 // call then gets.
 
-import { type ClientConnection, client, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk';
-import type { Logger } from 'pino';
+import { type ClientConnection, client, RequestError } from '@agentclientprotocol/sdk';
 import { expires } from './expires.ts';
-import { frameStream } from './frames.ts';
+import { type FrameEvents, frameStream, type Read } from './frames.ts';
+import { agentOf, has, initializeParams } from './handshake.ts';
 import { classifyTurn, type TurnAnswer, type TurnFacts } from './outcome.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
 import {
   type AgentInfo,
+  type ConnectOptions,
   HarnessFailure,
   type HarnessFailureKind,
-  type HarnessListener,
-  type HarnessProcess,
-  type LaunchPlan,
-  type Limits,
-  type ModelEvidence,
+  type HarnessUpdate,
   type OpenedSession,
   type OpenRequest,
   type PermissionDecision,
   type PermissionRequest,
   type ProcessExit,
+  type PromptOptions,
   type SetupCall,
   type TurnOutcome,
 } from './types.ts';
 import { fieldsOf, mapUpdate, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
-
-export interface ConnectOptions {
-  readonly process: HarnessProcess;
-  readonly plan: LaunchPlan;
-  readonly listener: HarnessListener;
-  readonly limits: Limits;
-  readonly log: Logger;
-  /** Strings beside the plan's and the tool servers' headers that must not appear in a message. */
-  readonly secrets?: readonly string[];
-}
-
-export interface PromptOptions {
-  /** Asked once, when the turn has been answered. */
-  readonly evidence?: () => ModelEvidence | undefined | Promise<ModelEvidence | undefined>;
-}
 
 interface Turn {
   active: boolean;
@@ -68,6 +51,9 @@ export class HarnessConnection {
   readonly #options: ConnectOptions;
   readonly #stderr: StderrTail;
   readonly #wire: ClientConnection;
+  /** Of the prompt in flight, as it goes out. */
+  #promptId: number | undefined;
+  readonly #adoptedAnswer = Promise.withResolvers<TurnAnswer>();
 
   constructor(options: ConnectOptions) {
     this.#options = options;
@@ -77,14 +63,23 @@ export class HarnessConnection {
     this.#stderr.hide([...options.plan.secrets, ...(options.secrets ?? [])]);
     // A write to a program that is gone; its exit says more.
     process.stdin.on('error', () => undefined);
-    const stream = frameStream(process.stdin, process.stdout, limits, {
+    const { adopted } = options;
+    [this.#sessionId, this.#promptId] = [adopted?.sessionId, adopted?.promptId];
+    const start = { from: process.lasting?.from ?? 0, nextId: adopted?.nextId ?? 0, asked: adopted?.promptId };
+    const events: FrameEvents = {
       gate: () => (this.#pendingUpdates < limits.maxPendingUpdates ? undefined : this.#updates),
-      onUpdate: (params) => this.#onUpdate(params),
+      onUpdate: (params, end) => this.#onUpdate(params, end),
+      onOther: (read) => this.#onOther(read),
+      onWrite: async (message) => {
+        if (message.method === 'session/prompt') this.#promptId = message.id;
+        await options.listener.follower?.writing(message);
+      },
       onGarbage: (line) => this.#fail('garbage', `the harness wrote something else than messages on stdout: ${line}`),
       onTooLarge: (size) => this.#fail('frame_too_large', `the harness wrote a message of more than ${size}`),
       onEnd: (partial) => void this.#onOutputEnd(partial),
       onStray: (id) => options.log.debug({ id }, 'harness.stray_answer'),
-    });
+    };
+    const stream = frameStream(process.stdin, process.stdout, limits, events, start);
     this.#wire = client({ name: 'svc' })
       // Extensions of a harness that are nothing to us.
       .onNotification('*', () => undefined)
@@ -106,35 +101,11 @@ export class HarnessConnection {
 
   /** The first call of a connection. Throws HarnessFailure: timeout, exited, garbage, refused, incompatible. */
   async initialize(): Promise<AgentInfo> {
-    const params = {
-      protocolVersion: PROTOCOL_VERSION,
-      clientInfo: { name: 'svc', version: '1' },
-      clientCapabilities: {
-        fs: { readTextFile: false, writeTextFile: false },
-        terminal: false,
-        _meta: this.#options.plan.clientMeta,
-      },
-    };
-    const answer = fieldsOf(await this.#call('initialize', params, this.#options.limits.initializeMs));
-    if (answer['protocolVersion'] !== PROTOCOL_VERSION) {
-      throw this.#fail(
-        'incompatible',
-        `the harness speaks version ${JSON.stringify(answer['protocolVersion'] ?? null)} of the protocol, not ${PROTOCOL_VERSION}`,
-      );
-    }
-    const capabilities = fieldsOf(answer['agentCapabilities']);
-    if (fieldsOf(capabilities['mcpCapabilities'])['http'] !== true) {
-      throw this.#fail('incompatible', 'the harness does not speak to tool servers over HTTP');
-    }
-    this.#capabilities = fieldsOf(capabilities['sessionCapabilities']);
-    const info = fieldsOf(answer['agentInfo']);
-    const has = (name: string): boolean => this.#advertises(name);
-    this.#info = {
-      name: textOf(info['title']) ?? textOf(info['name']) ?? 'unknown',
-      version: textOf(info['version']) ?? 'unknown',
-      resume: has('resume') ? 'resume' : capabilities['loadSession'] === true ? 'load' : 'none',
-    };
-    return this.#info;
+    const { plan, limits } = this.#options;
+    const agent = agentOf(await this.#call('initialize', initializeParams(plan), limits.initializeMs));
+    if (typeof agent === 'string') throw this.#fail('incompatible', agent);
+    this.#capabilities = agent.capabilities;
+    return (this.#info = agent.info);
   }
 
   /** A new session. Throws HarnessFailure; after `refused` the connection is ended too. */
@@ -173,12 +144,26 @@ export class HarnessConnection {
   async prompt(texts: readonly string[], options: PromptOptions = {}): Promise<TurnOutcome> {
     const sessionId = this.#sessionId;
     if (sessionId === undefined) throw new Error('prompt before a session is open');
-    if (this.#turn !== undefined) throw new Error('a prompt is in flight already');
     if (texts.length === 0) throw new Error('a prompt without a text');
+    return this.#through(() => this.#promptAnswer(sessionId, texts), options, false);
+  }
+
+  /** The turn that another process has prompted; ends as `prompt` does. */
+  async goOn(options: PromptOptions = {}): Promise<TurnOutcome> {
+    const { adopted } = this.#options;
+    if (adopted?.promptId === undefined) throw new Error('no prompt was adopted');
+    const lost = this.ended.then((failure): never => {
+      throw failure;
+    });
+    return this.#through(() => Promise.race([this.#adoptedAnswer.promise, lost]), options, adopted.isActive);
+  }
+
+  async #through(answering: () => Promise<TurnAnswer>, options: PromptOptions, active: boolean): Promise<TurnOutcome> {
+    if (this.#turn !== undefined) throw new Error('a prompt is in flight already');
     let end = (): void => undefined;
     const ended = new Promise<void>((resolve) => (end = resolve));
     const turn: Turn = {
-      active: false,
+      active,
       cancelRequested: false,
       told: undefined,
       permissions: new AbortController(),
@@ -186,7 +171,7 @@ export class HarnessConnection {
     };
     this.#turn = turn;
     try {
-      const answer = await this.#promptAnswer(sessionId, texts);
+      const answer = await answering();
       await this.#updates;
       if (this.#failure !== undefined) return this.#lost(this.#failure);
       const evidence = await options.evidence?.();
@@ -231,11 +216,6 @@ export class HarnessConnection {
     await this.#updates;
   }
 
-  #advertises(name: string): boolean {
-    const value = this.#capabilities[name];
-    return value !== undefined && value !== null && value !== false;
-  }
-
   #sessionParams(request: OpenRequest): { [key: string]: unknown } {
     for (const { headers } of request.mcpServers) {
       // Of `Bearer x` both the whole and the token.
@@ -252,7 +232,7 @@ export class HarnessConnection {
 
   async #setUp(sessionId: string, isNew: boolean): Promise<string[]> {
     const applies = (call: SetupCall): boolean =>
-      (isNew || call.newOnly !== true) && (call.capability === undefined || this.#advertises(call.capability));
+      (isNew || call.newOnly !== true) && (call.capability === undefined || has(this.#capabilities, call.capability));
     const refused: string[] = [];
     for (const call of this.#options.plan.afterOpen.filter(applies)) {
       const params = { sessionId, ...call.params };
@@ -302,31 +282,56 @@ export class HarnessConnection {
     }
   }
 
-  #onUpdate(params: unknown): void {
-    const { sessionId, update } = fieldsOf(params);
-    if (this.#replaying) return;
-    if (this.#sessionId !== undefined && sessionId !== this.#sessionId) return;
-    const told = sessionFailureOf(fieldsOf(update)['_meta']);
-    const mapped = mapUpdate(update, this.#options.limits.maxTextBytes);
-    if (this.#turn !== undefined) {
-      if (told !== undefined) this.#turn.told = told;
-      else if (mapped !== undefined && mapped.kind !== 'usage' && mapped.kind !== 'notice') {
-        this.#turn.active = true;
-        this.#turn.told = undefined;
-      }
-    }
-    if (mapped === undefined) return;
+  /** Everything but updates. */
+  #onOther({ kind, end, message }: Read): void {
+    const isAnswer = !('method' in message) && message.id === this.#promptId;
+    if (kind === 'request' || isAnswer) {
+      this.#options.listener.follower?.waits(end, isAnswer ? 'answer' : 'question');
+    } else this.#passed(end);
+    if (kind !== 'answer' || 'method' in message) return;
+    this.#adoptedAnswer.resolve('error' in message ? { error: message.error } : { response: message.result });
+  }
+
+  /** Behind the updates that came before it. */
+  #passed(end: number): void {
+    const { follower } = this.#options.listener;
+    if (follower !== undefined) this.#updates = this.#updates.then(() => follower.passed(end));
+  }
+
+  #onUpdate(params: unknown, end: number): void {
+    const mapped = this.#noted(params, end);
+    if (mapped === undefined) return this.#passed(end);
     this.#categories.note(mapped);
     this.#pendingUpdates += 1;
     this.#updates = this.#updates.then(async () => {
       try {
-        if (this.#failure?.kind !== 'listener_failed') await this.#options.listener.onUpdate(mapped);
+        if (this.#failure?.kind !== 'listener_failed') await this.#options.listener.onUpdate(mapped, end);
       } catch (error) {
         this.#fail('listener_failed', 'an update could not be kept', { cause: error });
       } finally {
         this.#pendingUpdates -= 1;
       }
     });
+  }
+
+  /** What an update means for the turn, and for the listener; undefined where it is nothing to that. */
+  #noted(params: unknown, end: number): HarnessUpdate | undefined {
+    const { sessionId, update } = fieldsOf(params);
+    if (this.#replaying) return undefined;
+    if (this.#sessionId !== undefined && sessionId !== this.#sessionId) return undefined;
+    const told = sessionFailureOf(fieldsOf(update)['_meta']);
+    const mapped = mapUpdate(update, this.#options.limits.maxTextBytes);
+    if (this.#turn !== undefined) {
+      if (told !== undefined) {
+        this.#turn.told = told;
+        // Another process would not know of it.
+        this.#options.listener.follower?.waits(end, 'answer');
+      } else if (mapped !== undefined && mapped.kind !== 'usage' && mapped.kind !== 'notice') {
+        this.#turn.active = true;
+        this.#turn.told = undefined;
+      }
+    }
+    return mapped;
   }
 
   async #onRequest(method: string, params: unknown, signal: AbortSignal): Promise<unknown> {

@@ -4,19 +4,44 @@
 import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import { holdsMore } from '../../domain/depth.ts';
-import type { Limits } from './types.ts';
+import type { HarnessWriting, Limits } from './types.ts';
 
 export interface FrameEvents {
   /** Waited for before each message is passed on. */
   gate(): Promise<void> | undefined;
-  /** `session/update`s, which are kept from the library: it would take them up in its own time, after an answer behind them. */
-  onUpdate(params: unknown): void;
+  /**
+   * `session/update`s, which are kept from the library: it would take them up in its own time, after an answer behind them.
+   * `end`: the byte of the output behind it.
+   */
+  onUpdate(params: unknown, end: number): void;
+  /** Any other message that was read. */
+  onOther(message: Read): void;
+  /** Waited for before each message that is written. */
+  onWrite(message: HarnessWriting): Promise<void>;
   onGarbage(line: string): void;
   onTooLarge(size: string): void;
   /** The output ended; `partial` is a last line without its end. */
   onEnd(partial: string | undefined): void;
   /** An answer to nothing that was asked; dropped. */
   onStray(id: unknown): void;
+}
+
+/** `answer`: to the prompt of an earlier connection. */
+export interface Read {
+  readonly kind: 'request' | 'answer' | 'other';
+  /** The byte of the output behind it. */
+  readonly end: number;
+  readonly message: AnyMessage;
+}
+
+/** Where a connection goes on from that of another process. */
+interface FrameStart {
+  /** Of the output. */
+  readonly from: number;
+  /** Ids of requests that are free. */
+  readonly nextId: number;
+  /** Of a request that waits for its answer. */
+  readonly asked: number | undefined;
 }
 
 const newline = 0x0a;
@@ -38,9 +63,14 @@ const sample = (bytes: Buffer): string =>
     .slice(0, sampleCharsMax);
 
 /** Yields complete lines; returns the unfinished last one. A line longer than `maxBytes` ends it with `tooLarge`. */
-async function* lines(input: Readable, maxBytes: number): AsyncGenerator<Buffer, Buffer | 'tooLarge' | undefined> {
+async function* lines(
+  input: Readable,
+  maxBytes: number,
+  from: number,
+): AsyncGenerator<{ readonly line: Buffer; readonly end: number }, Buffer | 'tooLarge' | undefined> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
+  let before = from;
   for await (const read of input as AsyncIterable<Buffer | string>) {
     const chunk = typeof read === 'string' ? Buffer.from(read) : read;
     let start = 0;
@@ -51,8 +81,9 @@ async function* lines(input: Readable, maxBytes: number): AsyncGenerator<Buffer,
       pending = [];
       pendingBytes = 0;
       start = at + 1;
-      yield line;
+      yield { line, end: before + start };
     }
+    before += chunk.length;
     if (start < chunk.length) {
       pending.push(chunk.subarray(start));
       pendingBytes += chunk.length - start;
@@ -74,57 +105,105 @@ function parse(line: Buffer): AnyMessage | undefined {
   return isMessage ? (value as AnyMessage) : undefined;
 }
 
+/** A request of the library, whose ids begin with 0. */
+const numbered = (message: AnyMessage, nextId: number): AnyMessage =>
+  'method' in message && 'id' in message && typeof message.id === 'number'
+    ? { ...message, id: message.id + nextId }
+    : message;
+
+/** What was asked on either side and is not answered yet. */
+interface Open {
+  /** Ids of our requests, as they went out. */
+  readonly asked: Set<string | number | null>;
+  /** Where requests of the program end, by their ids. */
+  readonly requests: Map<string | number | null, number>;
+}
+
+/** Reads the next message for the library; undefined at the end, which was told. */
+function reader(
+  stdout: Readable,
+  { maxFrameBytes, maxFrameValues }: Pick<Limits, 'maxFrameBytes' | 'maxFrameValues'>,
+  events: FrameEvents,
+  start: FrameStart,
+  { asked, requests }: Open,
+): () => Promise<AnyMessage | undefined> {
+  const source = lines(stdout, maxFrameBytes, start.from);
+  /** What a line holds; undefined where it ends the stream. */
+  const messageOf = (line: Buffer): AnyMessage | undefined => {
+    if (line.length > maxFrameValues && holdsMore(line, maxFrameValues)) {
+      events.onTooLarge(`${maxFrameValues} values`);
+      return undefined;
+    }
+    const message = parse(line);
+    if (message === undefined) events.onGarbage(sample(line));
+    else if (!isLongNamed(message)) return message;
+    else events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
+    return undefined;
+  };
+  return async () => {
+    for (;;) {
+      // A destroyed or broken pipe is an end like any other.
+      const read = await source.next().catch(() => ({ done: true as const, value: undefined }));
+      if (read.done) {
+        if (read.value === 'tooLarge') events.onTooLarge(`${maxFrameBytes} bytes`);
+        else events.onEnd(read.value === undefined ? undefined : sample(read.value));
+        return undefined;
+      }
+      const { line, end } = read.value;
+      if (line.length === 0 || (line.length === 1 && line[0] === 0x0d)) continue;
+      const message = messageOf(line);
+      if (message === undefined) return undefined;
+      if (!('method' in message) && !asked.delete(message.id)) {
+        events.onStray(message.id);
+        continue;
+      }
+      await events.gate();
+      if ('method' in message && !('id' in message) && message.method === 'session/update') {
+        events.onUpdate(message.params, end);
+        continue;
+      }
+      if ('method' in message) {
+        const isRequest = 'id' in message;
+        if (isRequest) requests.set(message.id, end);
+        events.onOther({ kind: isRequest ? 'request' : 'other', end, message });
+        return message;
+      }
+      const isAdopted = message.id === start.asked;
+      events.onOther({ kind: isAdopted ? 'answer' : 'other', end, message });
+      if (isAdopted) continue;
+      return typeof message.id === 'number' ? { ...message, id: message.id - start.nextId } : message;
+    }
+  };
+}
+
+/** What is about to be written, and noted as asked or answered. */
+function written(message: AnyMessage, { asked, requests }: Open): Omit<HarnessWriting, 'bytes'> {
+  if (!('method' in message)) {
+    const answers = requests.get(message.id);
+    requests.delete(message.id);
+    return { id: undefined, method: undefined, answers };
+  }
+  if (!('id' in message)) return { id: undefined, method: message.method, answers: undefined };
+  asked.add(message.id);
+  return { id: typeof message.id === 'number' ? message.id : undefined, method: message.method, answers: undefined };
+}
+
 /** Nobody but the connection ends the stream: after its last message it stays open until then. */
 export function frameStream(
   stdin: Writable,
   stdout: Readable,
   limits: Pick<Limits, 'maxFrameBytes' | 'maxFrameValues'>,
   events: FrameEvents,
+  start: FrameStart = { from: 0, nextId: 0, asked: undefined },
 ): Stream {
-  const { maxFrameBytes, maxFrameValues } = limits;
-  const asked = new Set<string | number | null>();
-  const source = lines(stdout, maxFrameBytes);
+  const open: Open = { asked: new Set(start.asked === undefined ? [] : [start.asked]), requests: new Map() };
+  const next = reader(stdout, limits, events, start, open);
   let ended = false;
-  const next = async (): Promise<AnyMessage | undefined> => {
-    for (;;) {
-      // A destroyed or broken pipe is an end like any other.
-      const read = await source.next().catch(() => ({ done: true as const, value: undefined }));
-      if (read.done) {
-        ended = true;
-        if (read.value === 'tooLarge') events.onTooLarge(`${maxFrameBytes} bytes`);
-        else events.onEnd(read.value === undefined ? undefined : sample(read.value));
-        return undefined;
-      }
-      if (read.value.length === 0 || (read.value.length === 1 && read.value[0] === 0x0d)) continue;
-      if (read.value.length > maxFrameValues && holdsMore(read.value, maxFrameValues)) {
-        ended = true;
-        events.onTooLarge(`${maxFrameValues} values`);
-        return undefined;
-      }
-      const message = parse(read.value);
-      if (message === undefined) {
-        ended = true;
-        events.onGarbage(sample(read.value));
-        return undefined;
-      }
-      if (isLongNamed(message)) {
-        ended = true;
-        events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
-        return undefined;
-      }
-      if (!('method' in message) && !asked.delete(message.id)) {
-        events.onStray(message.id);
-        continue;
-      }
-      await events.gate();
-      if (!('method' in message) || 'id' in message || message.method !== 'session/update') return message;
-      events.onUpdate(message.params);
-    }
-  };
   const readable = new ReadableStream<AnyMessage>(
     {
       pull: async (controller) => {
         const message = ended ? undefined : await next();
+        ended ||= message === undefined;
         if (message !== undefined) controller.enqueue(message);
       },
       // The iterator is left to the stream's own end: waiting for it here would wait for the program.
@@ -133,15 +212,17 @@ export function frameStream(
     { highWaterMark: 0 },
   );
   const writable = new WritableStream<AnyMessage>({
-    write: (message) => {
-      if ('method' in message && 'id' in message) asked.add(message.id);
-      return writeLine(stdin, `${JSON.stringify(message)}\n`);
+    write: async (given) => {
+      const message = numbered(given, start.nextId);
+      const line = Buffer.from(`${JSON.stringify(message)}\n`);
+      await events.onWrite({ ...written(message, open), bytes: line.length });
+      await writeLine(stdin, line);
     },
   });
   return { readable, writable };
 }
 
-const writeLine = (stdin: Writable, line: string): Promise<void> =>
+const writeLine = (stdin: Writable, line: Buffer): Promise<void> =>
   new Promise((resolve, reject) => {
     stdin.write(line, (error) => (error ? reject(error) : resolve()));
   });

@@ -4,8 +4,8 @@
 // keeps a queue of prompts, never holds a provider's key, and never records anything. Implements docs/reference/sessions.md#states
 // and 8, and the spec's harness, model, reasoningEffort, systemPrompt and approvals.
 
-import type { ConnectOptions, HarnessConnection } from './connection.ts';
-import { DEFAULT_LIMITS, type Limits } from './types.ts';
+import type { HarnessConnection } from './connection.ts';
+import { type ConnectOptions, DEFAULT_LIMITS, type Limits } from './types.ts';
 
 export type { HarnessConnection } from './connection.ts';
 export {
@@ -21,7 +21,8 @@ export { HarnessFailure } from './types.ts';
 
 /**
  * Connects to a running program and initializes it. Throws HarnessFailure when the program exits, answers nothing in
- * time, writes something else than messages, or speaks another protocol; the program is then the caller's to end.
+ * time, writes something else than messages, or speaks another protocol; the program is then the caller's to end. One
+ * whose conversation is `adopted` is initialized already.
  */
 export async function connectHarness(
   options: Omit<ConnectOptions, 'limits'> & { readonly limits?: Partial<Limits> },
@@ -30,6 +31,6 @@ export async function connectHarness(
   // process with sessions needs.
   const { HarnessConnection: Connection } = await import('./connection.ts');
   const connection = new Connection({ ...options, limits: { ...DEFAULT_LIMITS, ...options.limits } });
-  await connection.initialize();
+  if (options.adopted === undefined) await connection.initialize();
   return connection;
 }

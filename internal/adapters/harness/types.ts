@@ -2,6 +2,7 @@
 // can end. All of them closed and bounded: whatever a harness says beyond them ends here.
 
 import type { Readable, Writable } from 'node:stream';
+import type { Logger } from 'pino';
 import type { Harness, ModelProvider, ReasoningEffort } from '../../domain/spec.ts';
 
 export interface ProcessExit {
@@ -15,6 +16,8 @@ export interface HarnessProcess {
   readonly stdout: Readable;
   readonly stderr: Readable;
   readonly exited: Promise<ProcessExit>;
+  /** Of one that another process has started: the first byte of its output that is read here. */
+  readonly lasting?: { readonly from: number };
 }
 
 /** What a harness is to be; from the agent's spec with the catalog's defaults filled in. */
@@ -265,10 +268,62 @@ export const DEFAULT_LIMITS: Limits = {
   maxStderrTailBytes: 8 * 1024,
 };
 
+/** What is about to be written to a harness. */
+export interface HarnessWriting {
+  /** Of a request: its id and method. */
+  readonly id: number | undefined;
+  readonly method: string | undefined;
+  /** Of an answer: the byte of the output behind what it answers. */
+  readonly answers: number | undefined;
+  readonly bytes: number;
+}
+
+/** Hears how far a harness's output was taken, so that another process can go on from there. Bytes are of that output. */
+export interface HarnessFollower {
+  /** Nothing before this byte is of use any more, once the updates before it are kept. */
+  passed(end: number): void;
+  /** What ends at this byte is not done with: a question of the harness, or how its turn ends. */
+  waits(end: number, what: 'question' | 'answer'): void;
+  /** Waited for before each message that is written. */
+  writing(message: HarnessWriting): Promise<void>;
+}
+
+/** A conversation that another process has opened, as this one goes on with it. */
+interface AdoptedConversation {
+  readonly sessionId: string;
+  /** From which ids of requests are free. */
+  readonly nextId: number;
+  /** Of the prompt in flight. */
+  readonly promptId: number | undefined;
+  /** Its turn was seen to do something. */
+  readonly isActive: boolean;
+}
+
+export interface ConnectOptions {
+  readonly process: HarnessProcess;
+  readonly plan: LaunchPlan;
+  readonly listener: HarnessListener;
+  readonly limits: Limits;
+  readonly log: Logger;
+  /** Strings beside the plan's and the tool servers' headers that must not appear in a message. */
+  readonly secrets?: readonly string[];
+  /** Nothing is opened then. */
+  readonly adopted?: AdoptedConversation;
+}
+
+export interface PromptOptions {
+  /** Asked once, when the turn has been answered. */
+  readonly evidence?: () => ModelEvidence | undefined | Promise<ModelEvidence | undefined>;
+}
+
 /** Who listens to a connection. */
 export interface HarnessListener {
-  /** Called in order, one at a time; a promise holds the program's output back. A rejection ends the connection. */
-  onUpdate(update: HarnessUpdate): void | Promise<void>;
+  /**
+   * Called in order, one at a time; a promise holds the program's output back. A rejection ends the connection. `end`: the
+   * byte of the output behind it.
+   */
+  onUpdate(update: HarnessUpdate, end?: number): void | Promise<void>;
+  readonly follower?: HarnessFollower;
   /** Only where the plan does not auto-approve. The signal aborts when the turn is cancelled or the wire ends. */
   onPermission(request: PermissionRequest, signal: AbortSignal): Promise<PermissionDecision>;
 }

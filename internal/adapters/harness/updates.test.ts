@@ -163,6 +163,8 @@ async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000) {
     const stream = frameStream(new PassThrough(), Readable.from(chunks, { objectMode: false }), limits, {
       gate: () => undefined,
       onUpdate: (params) => seen.push(params),
+      onOther: () => undefined,
+      onWrite: async () => undefined,
       onGarbage: () => finish('garbage'),
       onTooLarge: () => finish('too large'),
       onEnd: (partial) => finish(partial === undefined ? 'end' : 'partial'),

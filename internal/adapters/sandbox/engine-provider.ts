@@ -9,6 +9,8 @@ import { type EngineOwner, EngineSandbox } from './engine-sandbox.ts';
 import { below, declaredHome, declaredWork, freePath, type Layout, type SandboxFiles } from './layout.ts';
 import { changedSpec, checkSpec } from './local.ts';
 import type {
+  HeldSandbox,
+  LastingProgram,
   Sandbox,
   SandboxCapabilities,
   SandboxChanges,
@@ -16,6 +18,7 @@ import type {
   SandboxProvider,
   SandboxSpec,
   SandboxWatch,
+  TakenOver,
 } from './types.ts';
 import { initArgv } from './wire.ts';
 
@@ -59,7 +62,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
       images: true,
       commit: engine.commit !== undefined && facts.commit === null,
       warm: facts.warm,
-      survivesRestart: false,
+      survivesRestart: true,
     };
   }
 
@@ -86,6 +89,24 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
     checkBox(spec);
     return this.#opened({ spec: { ...spec, epoch }, files, isFresh: false, watch });
+  }
+
+  async takeOver(
+    id: string,
+    { uid, secret }: HeldSandbox,
+    program: LastingProgram & { prepare(sandbox: Sandbox): Promise<void> },
+  ): Promise<TakenOver | null> {
+    const files = this.#options.layout.at(id);
+    const record = await files.read();
+    const box = (await this.engine.list(this.installation, id)).find((one) => one.uid === uid && one.running);
+    if (record === null || box === undefined) return null;
+    // It has its image, and is not built again.
+    const resolved = { reference: '', digest: '' };
+    const sandbox = new EngineSandbox(this, { spec: record.spec, files, resolved, secret, isFresh: false });
+    this.#open.set(id, sandbox);
+    await program.prepare(sandbox);
+    const process = await sandbox.takeOver(box, program);
+    return process === null ? null : { sandbox, process };
   }
 
   async list(): Promise<{ id: string; running: boolean }[]> {

@@ -10,6 +10,8 @@ import { declaredHome, declaredWork, declaredPath, freePath, type SandboxFiles }
 import { checkEnvironment, fromWork } from './local.ts';
 import type {
   BuildOptions,
+  HeldSandbox,
+  LastingProgram,
   NotEnforced,
   RunOptions,
   RunResult,
@@ -130,7 +132,8 @@ export class EngineSandbox implements Sandbox {
 
   async setTrust(trust: { readonly ca: string; readonly all: string } | null): Promise<TrustPaths | null> {
     this.#trust = trust;
-    if (trust === null) return null;
+    // One that is being taken over has it.
+    if (trust === null || this.#wire === null) return trust && TRUST;
     await this.writeFile(TRUST.ca, trust.ca, 0o644);
     await this.writeFile(TRUST.all, trust.all, 0o644);
     return TRUST;
@@ -255,6 +258,31 @@ export class EngineSandbox implements Sandbox {
     this.#wire?.end('the sandbox was opened again');
   }
 
+  held(): HeldSandbox | null {
+    return this.#box === null ? null : { uid: this.#box.uid, secret: this.#of.secret };
+  }
+
+  /** The way into a box that another daemon has left, and the program in it; null where that is not as it was left. */
+  async takeOver(box: BoxRef, program: LastingProgram): Promise<SandboxProcess | null> {
+    this.#box = box;
+    const wire = (this.#wire = this.#wireTo(box));
+    const found = await wire.takeOver(program);
+    if (found === null || this.#isStopped) return null;
+    this.#oomSeen = wire.oomKills;
+    wire.listen(this.#of.spec.channels ?? []);
+    void this.#follow(box, wire);
+    this.#children.add(found);
+    void found.exited.then(() => this.#children.delete(found));
+    return found;
+  }
+
+  async leave(): Promise<void> {
+    const wire = this.#wire;
+    [this.#box, this.#wire] = [null, null];
+    await wire?.leave(stopMs);
+    await this.stop();
+  }
+
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#watch.abort();
@@ -284,6 +312,12 @@ export class EngineSandbox implements Sandbox {
   }
 
   async #connect(box: BoxRef): Promise<Wire> {
+    const wire = this.#wireTo(box);
+    await wire.open();
+    return wire;
+  }
+
+  #wireTo(box: BoxRef): Wire {
     const { engine } = this.#owner;
     const dial = async () => {
       try {
@@ -294,7 +328,7 @@ export class EngineSandbox implements Sandbox {
         throw new BoxGone('the box of the sandbox has ended');
       }
     };
-    const wire = new Wire({
+    return new Wire({
       dial,
       secret: this.#of.secret,
       lostMs: this.#owner.lostSeconds * 1_000,
@@ -307,8 +341,6 @@ export class EngineSandbox implements Sandbox {
         for (const listener of this.#listeners) listener(state);
       },
     });
-    await wire.open();
-    return wire;
   }
 
   /** Hears from the engine when the box ends: then nobody waits for the wire to be mended. */
@@ -335,7 +367,8 @@ export class EngineSandbox implements Sandbox {
     }
     const base = { USER: 'user', LOGNAME: 'user', LANG: 'C.UTF-8', SHELL: '/bin/sh', TMPDIR: '/tmp' };
     const env: Record<string, string> = { ...base, ...options.env, HOME: this.home };
-    const child = await wire.start({ argv: options.argv, env, cwd: options.cwd ?? this.workDir });
+    const request = { argv: options.argv, env, cwd: options.cwd ?? this.workDir };
+    const child = await wire.start(request, options.lasts === true);
     this.#children.add(child);
     if (this.#isStopped) await child.kill(); // Stopped while it was being started.
     void child.exited.then(() => this.#children.delete(child));

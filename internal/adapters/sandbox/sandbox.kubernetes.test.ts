@@ -51,7 +51,7 @@ describe('kubernetes:', { skip: why }, () => {
     const { facts, sandbox, box } = await made(t);
     assert.match(String(facts.version), /^Kubernetes v1\./);
     const { isolation, networkFence, images, commit, survivesRestart } = facts.capabilities;
-    assert.deepEqual([networkFence, images, commit, survivesRestart], [true, true, false, false]);
+    assert.deepEqual([networkFence, images, commit, survivesRestart], [true, true, false, true]);
     assert.ok(['container', 'gvisor', 'vm'].includes(isolation));
     const secret = `canary-${runId}-${'x'.repeat(24)}`;
     const script = `echo "$TOKEN $HOME $PWD"; id -u; grep CapEff /proc/self/status | tr -d '\\t'

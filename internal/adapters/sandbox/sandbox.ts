@@ -30,6 +30,7 @@ export { SetupCache } from './setup-cache.ts';
 export type {
   Channel,
   Exit,
+  HeldSandbox,
   NotEnforced,
   RootFileSystem,
   RunOptions,

@@ -7,6 +7,10 @@
 // A frame is two lengths of 32 bits, a header in JSON and data. Both sides number what may not be lost (`n`), keep it until
 // the other has said `got`, and send it again to a new peer; so a stream that is cut loses and repeats nothing. How much
 // may be kept is bounded by what each program and each connection may have unconsumed: past it they are paused.
+//
+// Another daemon may take the box over: its `hello` names another owner. The output of a program that was started to last
+// (`keep`) stays here until it was told as `safe`, however often it was got, and goes to the new owner from there on; the
+// numbers begin anew, other programs end, and connections that the old owner may have seen are reset.
 
 const { spawn } = require('node:child_process');
 const { createHash, timingSafeEqual } = require('node:crypto');
@@ -14,14 +18,16 @@ const fs = require('node:fs');
 const net = require('node:net');
 const { Duplex } = require('node:stream');
 
+const { MARKER, sweep, oomKills, imageEnv, outlive } = globalThis.svcProcesses;
 const { socket: path, tag = 'box', seconds = 60 } = JSON.parse(process.argv[1]);
-const MARKER = 'SVC_SANDBOX_ID';
 const HEADER_BYTES = 65536;
 const DATA_BYTES = 2 << 20;
 const PIECE_BYTES = 65536;
 /** Of a program's output, and of one connection, that the daemon has not consumed yet. */
 const OUT_WINDOW = 4 << 20;
 const CONNECTION_WINDOW = 1 << 20;
+/** Of a program that lasts, got and not yet safe: more than its longest message. */
+const KEPT_BYTES = 32 << 20;
 const CONNECTIONS = 512;
 const STRANGERS = 8;
 
@@ -30,10 +36,15 @@ const connections = new Map();
 const servers = new Map();
 const strangers = new Set();
 let outbox = [];
+/** What was got, and is kept for another owner. */
+let kept = [];
+let keptBytes = 0;
 let sent = 0;
 let received = 0;
 let peer = null;
 let secret = null;
+let owner = null;
+let started = 0;
 let heardAt = performance.now();
 let isEnding = false;
 /** Settles when the ports that were asked for are open: a program finds its channels so. */
@@ -47,18 +58,53 @@ function encode(header, data) {
   return data === undefined ? Buffer.concat([lengths, head]) : Buffer.concat([lengths, head, data]);
 }
 
+const put = (stream, { n, header, data }) => stream.write(encode({ ...header, n }, data));
+
 function send(header, data) {
   sent += 1;
-  const frame = encode({ ...header, n: sent }, data);
-  outbox.push({ n: sent, frame });
-  if (peer !== null) peer.write(frame);
+  const entry = { n: sent, header, data };
+  outbox.push(entry);
+  if (peer !== null) put(peer, entry);
 }
+
+const isUnsafe = ({ header, data }) =>
+  header.at !== undefined && header.at + data.length > (programs.get(header.id)?.safeAt ?? Infinity);
 
 function drop(until) {
   let count = 0;
   while (count < outbox.length && outbox[count].n <= until) count += 1;
-  if (count > 0) outbox = outbox.slice(count);
+  if (count === 0) return;
+  const fresh = outbox.slice(0, count).filter(isUnsafe);
+  for (const { data } of fresh) keptBytes += data.length;
+  kept.push(...fresh);
+  outbox = outbox.slice(count);
 }
+
+/** The new owner has all of a program's output before this byte. */
+function safe({ id, at }) {
+  const program = programs.get(id);
+  if (program === undefined || !(at > program.safeAt)) return;
+  program.safeAt = at;
+  kept = kept.filter(isUnsafe);
+  keptBytes = kept.reduce((sum, { data }) => sum + data.length, 0);
+  program.acked(0);
+}
+
+/** Begins the numbers anew with what a new owner has to know. */
+function changeOwner() {
+  for (const connection of [...connections.values()]) if (!connection.isUnseen) connection.drop();
+  for (const program of programs.values()) if (!program.keep) void program.kill();
+  const tells = ({ t, id, c }) =>
+    c === undefined ? ['out', 'outend', 'exit'].includes(t) && programs.get(id)?.keep : connections.has(c);
+  const all = [...kept, ...outbox.filter(({ header }) => tells(header))];
+  kept = [];
+  keptBytes = received = sent = 0;
+  outbox = all.map((entry) => ({ ...entry, n: (sent += 1) }));
+  for (const [id, program] of programs) program.owe(outbox.filter(({ header }) => header.t === 'out' && header.id === id));
+}
+
+/** Programs that last, and how much of their input has come. */
+const lasting = () => [...programs].flatMap(([id, { keep, input, isOver }]) => (keep && !isOver() ? [{ id, in: input }] : []));
 
 /** Calls back with each whole frame; false from it, or a frame past the bounds, ends the stream. */
 function readFrames(stream, onFrame) {
@@ -114,13 +160,17 @@ function accept(stream, isTimed = true) {
       }
       peer = stream;
       heardAt = performance.now();
+      if (owner !== null && header.owner !== owner) changeOwner();
+      owner = header.owner;
       drop(header.got);
-      stream.write(encode({ t: 'state', got: received }));
-      for (const { frame } of outbox) stream.write(frame);
+      stream.write(encode({ t: 'state', got: received, programs: lasting(), ids: started, oom: oomKills() }));
+      for (const entry of outbox) put(stream, entry);
+      for (const connection of connections.values()) connection.isUnseen = false;
       return true;
     }
     heardAt = performance.now();
     if (header.t === 'got') drop(header.got);
+    else if (header.t === 'safe') safe(header);
     else if (header.t === 'ping') stream.write(encode({ t: 'pong' }));
     else if (header.n === received + 1) {
       received = header.n;
@@ -139,7 +189,7 @@ function accept(stream, isTimed = true) {
 function handle(header, data) {
   const { t, id, c } = header;
   // Nothing else comes for it before it was told as started.
-  if (t === 'start') return void bound.then(() => start(id, JSON.parse(data.toString())));
+  if (t === 'start') return void bound.then(() => start(id, JSON.parse(data.toString()), header.keep === true));
   if (t === 'listen') return listen(header);
   if (t === 'try') return tryAll(id, header.targets);
   if (t === 'stop') return void endAll();
@@ -159,14 +209,8 @@ function handle(header, data) {
   else if (t === 'ack') connection.acked(header.bytes);
 }
 
-/** Of the image, less what the engine or a shell has put there. */
-function imageEnv() {
-  const env = { ...process.env };
-  for (const name of ['HOME', 'HOSTNAME', 'PWD', 'OLDPWD', 'SHLVL', 'TERM', '_', 'container']) delete env[name];
-  return env;
-}
-
-function start(id, { argv, env, cwd }) {
+function start(id, { argv, env, cwd }, keep) {
+  started = Math.max(started, id);
   const marker = `${tag}.box.${id}`;
   let child;
   const failed = (error) => send({ t: 'failed', id, code: error.code || 'unknown error' });
@@ -185,17 +229,16 @@ function start(id, { argv, env, cwd }) {
     // Only a preference.
   }
   send({ t: 'started', id, pid: child.pid });
-  follow(id, child, marker);
+  follow(id, child, marker, keep);
 }
 
-function follow(id, child, marker) {
-  let unconsumed = 0;
-  let open = 2;
+function follow(id, child, marker, keep) {
+  let [unconsumed, open, at] = [0, 2, 0];
   let exit = null;
   let isTold = false;
   let lastDataAt = Date.now();
   const outputs = [child.stdout, child.stderr];
-  const isPaused = () => unconsumed > OUT_WINDOW;
+  const isPaused = () => unconsumed > OUT_WINDOW || (keep && keptBytes > KEPT_BYTES);
   const tell = () => {
     if (isTold || exit === null) return;
     isTold = true;
@@ -215,8 +258,10 @@ function follow(id, child, marker) {
     };
     output.on('data', (chunk) => {
       lastDataAt = Date.now();
-      for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
-        send({ t: 'out', id, fd: index + 1 }, chunk.subarray(at, at + PIECE_BYTES));
+      for (let from = 0; from < chunk.length; from += PIECE_BYTES) {
+        const piece = chunk.subarray(from, from + PIECE_BYTES);
+        send({ t: 'out', id, fd: index + 1, ...(keep && index === 0 && { at }) }, piece);
+        if (index === 0) at += piece.length;
       }
       unconsumed += chunk.length;
       if (isPaused()) for (const one of outputs) one.pause();
@@ -228,7 +273,17 @@ function follow(id, child, marker) {
   child.stdin.on('error', () => {}); // How the program ended is the news, not the broken pipe.
   const program = {
     child,
+    keep,
+    input: 0,
+    safeAt: 0,
+    isOver: () => exit !== null,
+    /** What the new owner has not consumed yet. */
+    owe(frames) {
+      unconsumed = frames.reduce((sum, { data }) => sum + data.length, 0);
+      this.acked(0);
+    },
     write(data) {
+      this.input += data.length;
       const told = () => send({ t: 'inack', id, bytes: data.length });
       if (child.stdin.writable) child.stdin.write(Buffer.from(data), told);
       else told();
@@ -244,74 +299,8 @@ function follow(id, child, marker) {
     await sweep(marker, child.pid);
     exit = { code, signal };
     if (open === 0) return tell();
-    // What could not be told as its own may hold a pipe for ever.
-    const timer = setInterval(() => {
-      tell();
-      if (open === 0) clearInterval(timer);
-      else if (!isPaused() && Date.now() - lastDataAt > 1000) for (const output of outputs) output.destroy();
-    }, 1000);
+    outlive(outputs, () => (tell(), open === 0), () => !isPaused() && Date.now() - lastDataAt > 1000);
   });
-}
-
-function processes() {
-  return fs.readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
-    try {
-      const stat = fs.readFileSync(`/proc/${name}/stat`, 'latin1');
-      // The name in parentheses may hold anything; the fields after it are plain.
-      const [state, parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      if (state === 'Z' || state === 'X') return [];
-      let environ = '';
-      try {
-        environ = fs.readFileSync(`/proc/${name}/environ`, 'latin1');
-      } catch {
-        // Of another user.
-      }
-      return [{ pid: Number(name), parent: Number(parent), group: Number(group), session: Number(session), environ }];
-    } catch {
-      return []; // Gone since the directory was read.
-    }
-  });
-}
-
-/** Kills a program with all that carries its mark, is in its group or session, or descends from such. */
-async function sweep(marker, leader) {
-  const text = `${MARKER}=${marker}\0`;
-  for (let tries = 0; tries < 200; tries += 1) {
-    const all = processes();
-    const isIts = ({ group, session, environ }) =>
-      group === leader || session === leader || environ.startsWith(text) || environ.includes(`\0${text}`);
-    const chosen = new Map(all.filter(isIts).map((found) => [found.pid, found]));
-    for (let before = -1; before !== chosen.size; ) {
-      before = chosen.size;
-      for (const found of all) if (chosen.has(found.parent)) chosen.set(found.pid, found);
-    }
-    if (chosen.size === 0) return;
-    // Stopped first, so that none of them can start another while the rest is being killed.
-    for (const name of ['SIGSTOP', 'SIGKILL']) {
-      for (const pid of chosen.keys()) {
-        try {
-          process.kill(pid, name);
-        } catch {
-          // Gone already.
-        }
-      }
-    }
-    await new Promise((resolve) => setTimeout(resolve, Math.min(2 << tries, 100)));
-  }
-}
-
-/** How often the kernel has ended a process of this box for want of memory. */
-function oomKills() {
-  for (const file of ['/sys/fs/cgroup/memory.events', '/sys/fs/cgroup/memory/memory.oom_control']) {
-    try {
-      const count = /^oom_kill (\d+)$/m.exec(fs.readFileSync(file, 'latin1'));
-      if (count !== null) return Number(count[1]);
-    } catch {
-      // The other kind of control group, or none.
-    }
-  }
-  return 0;
 }
 
 function listen({ channels }) {
@@ -334,6 +323,8 @@ function take(name, inner) {
   let isOver = false;
   connections.set(c, {
     inner,
+    /** Opened while nobody was there. */
+    isUnseen: peer === null,
     write: (data) => inner.write(Buffer.from(data), () => isOver || send({ t: 'ack', c, bytes: data.length })),
     acked(bytes) {
       unconsumed -= bytes;

@@ -78,6 +78,8 @@ export interface SpawnOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** As `pathIn` gives it. Default `workDir`. Must be there. */
   readonly cwd?: string;
+  /** It goes on when its daemon is gone, where the provider can (`survivesRestart`). */
+  readonly lasts?: boolean;
 }
 
 export interface Exit {
@@ -95,6 +97,15 @@ export interface SandboxProcess {
   readonly exited: Promise<Exit>;
   /** Ends it and all that it started, at once; resolves as `exited` does. Safe to call again. */
   kill(): Promise<Exit>;
+  /** Of one that lasts. */
+  readonly lasting?: {
+    /** By which another daemon finds it. */
+    readonly id: number;
+    /** The first byte of its output that `stdout` gives. */
+    readonly from: number;
+    /** What comes before this byte of its output is not asked for again. */
+    release(at: number): void;
+  };
 }
 
 export interface RunOptions {
@@ -114,6 +125,21 @@ export interface RunResult extends Exit {
   /** The last 16 KiB of both outputs, in the order in which they came. */
   readonly output: string;
   readonly timedOut: boolean;
+}
+
+/** A program that lasts beyond the daemon that started it, as the next one finds it. */
+export interface LastingProgram {
+  readonly id: number;
+  /** Of its output, what was taken for good. */
+  readonly outBytes: number;
+  /** Of its input, what it was given. */
+  readonly inBytes: number;
+}
+
+/** What another life of this daemon needs to take a sandbox over with what runs in it. The secret is one. */
+export interface HeldSandbox {
+  readonly uid: string;
+  readonly secret: string;
 }
 
 export interface Sandbox {
@@ -159,6 +185,10 @@ export interface Sandbox {
   build?(options: BuildOptions): Promise<'hit' | 'miss'>;
   /** Hears when the way to its programs is cut and mended; absent where there is none that could be. */
   onWire?(listener: (state: 'ok' | 'lost') => void): void;
+  /** What another life of this daemon takes it over with; null where there is nothing to take. Absent where none could. */
+  held?(): HeldSandbox | null;
+  /** Lets go of it, and leaves its programs running for that. */
+  leave?(): Promise<void>;
   /** Ends its processes; its files stay for `reopen`. */
   stop(): Promise<void>;
   /** Ends its processes and removes its files. */
@@ -176,6 +206,11 @@ export interface BuildOptions {
 export interface TrustPaths {
   readonly ca: string;
   readonly all: string;
+}
+
+export interface TakenOver {
+  readonly sandbox: Sandbox;
+  readonly process: SandboxProcess;
 }
 
 /** What making a sandbox goes through on an engine; each begins where the one before ends. */
@@ -196,6 +231,16 @@ export interface SandboxProvider {
   create(spec: SandboxSpec, watch?: SandboxWatch): Promise<Sandbox>;
   /** The sandbox of this id as an earlier process left it, with nothing running in it; null when its files are gone. */
   reopen(id: string, changes?: SandboxChanges, watch?: SandboxWatch): Promise<Sandbox | null>;
+  /**
+   * A sandbox that an earlier process left with a program in it, and that program. Null where the box or the program is
+   * gone, or where the program was given something else than that process has noted: then the box is ended. Only where
+   * sandboxes outlive their daemon. `prepare` opens the channels, before anything of the box is heard.
+   */
+  takeOver?(
+    id: string,
+    held: HeldSandbox,
+    program: LastingProgram & { prepare(sandbox: Sandbox): Promise<void> },
+  ): Promise<TakenOver | null>;
   /** All of this data directory, whichever provider made them. */
   list(): Promise<readonly { readonly id: string; readonly running: boolean }[]>;
   /**

@@ -22,6 +22,10 @@ export interface LinkOptions {
   readonly dial: () => Promise<Duplex>;
   /** Set with the first frame of the first peer, proved by later ones. */
   readonly secret: string;
+  /** Who speaks, over all its streams: to another one the box begins its numbers anew. */
+  readonly owner: string;
+  /** Hears what the box is when it answers for the first time. */
+  readonly onFirst?: (state: Header) => void;
   readonly onFrame: (header: Header, data: Buffer) => void;
   readonly onState?: (state: WireState, reason: string) => void;
   /** A wire that could not be mended for so long is dead. Default 60 s, as at the other end. */
@@ -87,6 +91,7 @@ export class WireLink {
   #pings: NodeJS.Timeout | undefined;
   #opened: Promise<void> | undefined;
   #gotSoon = false;
+  #isKnown = false;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -113,6 +118,11 @@ export class WireLink {
     const frame = encode({ ...header, n: this.#sent }, data);
     this.#outbox.push({ n: this.#sent, frame });
     this.#peer?.write(frame);
+  }
+
+  /** Said to whoever is there now, and to nobody later. */
+  say(header: Header): void {
+    this.#peer?.write(encode(header));
   }
 
   /** Resolves when the box has everything that was sent, or the wire is cut, or the time is over. */
@@ -171,6 +181,8 @@ export class WireLink {
         if (header.t !== 'state' || this.#isDead()) return false;
         clearTimeout(late);
         this.#drop(count(header['got']));
+        if (!this.#isKnown) this.#options.onFirst?.(header);
+        this.#isKnown = true;
         this.#peer = stream;
         for (const { frame } of this.#outbox) stream.write(frame);
         this.#watch();
@@ -179,7 +191,8 @@ export class WireLink {
         resolve();
         return true;
       });
-      stream.write(encode({ t: 'hello', secret: this.#options.secret, got: this.#received }));
+      const { secret, owner } = this.#options;
+      stream.write(encode({ t: 'hello', secret, owner, got: this.#received }));
     });
   }
 

@@ -133,6 +133,69 @@ test('no byte of a program, of its input or of a connection is lost or repeated,
   wire.end('done');
 });
 
+/** Says numbered lines, and when it has heard `end` all that it has heard. */
+const counter = `let heard='';let n=0;process.stdin.on('data',(d)=>{heard+=d});
+  const go=()=>{if(n<3000){process.stdout.write('line '+(n+=1)+' '+'x'.repeat(n%700)+'\\n');return n%50===0?setTimeout(go,1):go()}
+  if(!heard.includes('end'))return setTimeout(go,5);process.stdout.write('heard '+JSON.stringify(heard)+'\\n');
+  process.stdin.destroy()};go()`;
+const expectedLines = Array.from({ length: 3_000 }, (_, n) => `line ${n + 1} ${'x'.repeat((n + 1) % 700)}\n`).join('');
+
+test('a program that lasts goes on with another owner from what the one before has taken for good', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const first = open(() => connectTo(socket), dir);
+  await first.open();
+  const argv = [process.execPath, '-e', counter];
+  const child = await first.start({ argv, env: ENV, cwd: dir }, true);
+  const mark = `owner-${runId}`;
+  const other = await first.start({ argv: ['sleep', '300'], env: { ...ENV, MARK: mark }, cwd: dir });
+  const { lasting } = child;
+  assert.ok(lasting !== undefined && other.lasting === undefined);
+  child.stdin.write('one ');
+  let text = '';
+  let [owner, process_] = [first, child] as const;
+  for (const readBytes of [1, 70_000, 40_001, 300_000]) {
+    let read = '';
+    for await (const chunk of process_.stdout.iterator({ destroyOnReturn: false })) {
+      read += String(chunk);
+      if (read.length >= readBytes) break;
+    }
+    // Less than was read is taken for good; the rest is said again.
+    const good = Math.floor((read.length * 2) / 3);
+    text += read.slice(0, good);
+    process_.lasting?.release(text.length);
+    owner.end('its daemon was killed');
+    const next = open(() => connectTo(socket), dir);
+    const found = await next.takeOver({ id: lasting.id, outBytes: text.length, inBytes: 4 });
+    assert.ok(found !== null);
+    [owner, process_] = [next, found];
+  }
+  process_.stdin.write('end');
+  for await (const chunk of process_.stdout) text += String(chunk);
+  assert.equal(text, `${expectedLines}heard "one end"\n`);
+  assert.deepEqual(await process_.exited, { code: 0, signal: null });
+  // Others end with their owner.
+  await other.exited;
+  assert.ok(await eventually(() => environments(mark).length === 0));
+  // It has ended, and nobody takes it over again.
+  owner.end('done');
+  const last = open(() => connectTo(socket), dir);
+  assert.equal(await last.takeOver({ id: lasting.id, outBytes: text.length, inBytes: 7 }), null);
+  last.end('done');
+});
+
+test('who takes over finds a program that was given something else than was noted, and takes nothing', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const first = open(() => connectTo(socket), dir);
+  await first.open();
+  const child = await first.start({ argv: ['cat'], env: ENV, cwd: dir }, true);
+  child.stdin.write('12345');
+  assert.equal(String((await once(child.stdout, 'data'))[0]), '12345');
+  first.end('its daemon was killed');
+  const next = open(() => connectTo(socket), dir);
+  assert.equal(await next.takeOver({ id: child.lasting?.id ?? 0, outBytes: 0, inBytes: 4 }), null);
+  next.end('done');
+});
+
 test('who comes later without the secret is sent away, and the newest who has it wins', async (t) => {
   const { dir, socket } = await startInit(t);
   const wire = open(() => connectTo(socket), dir);

@@ -2,16 +2,17 @@
 // from inside to sockets of the daemon, and the tries of a fence. Each program and each connection has a window: who does
 // not read is not sent more than 4 MiB, and holds up nobody else.
 
-import { connect, type Socket } from 'node:net';
-import { Readable, Writable } from 'node:stream';
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { Fault } from '../../domain/fault.ts';
-import { cannotStart } from './child.ts';
-import type { Channel, Exit, SandboxProcess } from './types.ts';
+import type { Channel, LastingProgram, SandboxProcess } from './types.ts';
 import { type Header, type LinkOptions, WireLink, type WireState } from './wire-link.ts';
+import { Connection, Program } from './wire-program.ts';
 
-const init = readFileSync(new URL('./svc-init.cjs', import.meta.url), 'utf8');
-const bridge = readFileSync(new URL('./svc-bridge.cjs', import.meta.url), 'utf8');
+const source = (name: string): string => readFileSync(new URL(name, import.meta.url), 'utf8');
+const init = source('./svc-processes.cjs') + source('./svc-init.cjs');
+const bridge = source('./svc-bridge.cjs');
 
 /** Where the first process listens: a name, and no file, since its root may be read-only. `@` stands for a zero byte. */
 const socketName = '@svc-wire';
@@ -46,18 +47,13 @@ export const localInitArgv = (node: string): readonly string[] => {
 /** A program whose standard streams are the wire. */
 export const bridgeArgv = (socket = socketName): readonly string[] => ['node', '-e', bridge, socket];
 
-const pieceBytes = 64 * 1024;
-/** What the box has not written to a program's input, or to a connection's inner end, yet. */
-const inWindow = 1024 * 1024;
-const outLimit = 6 * 1024 * 1024;
-
 export interface StartRequest {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
 }
 
-export interface WireOptions extends Omit<LinkOptions, 'onFrame'> {
+export interface WireOptions extends Omit<LinkOptions, 'onFrame' | 'onFirst' | 'owner'> {
   /** The socket of the daemon that a channel leads to; null for one that is not open. */
   readonly socketOf: (channel: string) => string | null;
 }
@@ -69,6 +65,7 @@ export class Wire {
   readonly #connections = new Map<number, Connection>();
   readonly #tries = new Map<number, (answered: readonly string[]) => void>();
   #ids = 0;
+  #found: readonly { readonly id: number; readonly in: number }[] = [];
   #oomKills = 0;
   #reason = '';
 
@@ -76,6 +73,8 @@ export class Wire {
     this.#options = options;
     this.#link = new WireLink({
       ...options,
+      owner: randomBytes(16).toString('base64url'),
+      onFirst: (state) => this.#first(state),
       onFrame: (header, data) => this.#take(header, data),
       onState: (state, reason) => {
         if (state === 'dead') this.#died(reason);
@@ -101,15 +100,37 @@ export class Wire {
     return this.#link.open();
   }
 
-  /** Throws Fault `unprocessable` where the program cannot be started, `unavailable` where the wire is dead. */
-  async start(request: StartRequest): Promise<SandboxProcess> {
+  /**
+   * `keep`: the program lasts beyond this daemon, and says of its output what was taken for good. Throws Fault
+   * `unprocessable` where the program cannot be started, `unavailable` where the wire is dead.
+   */
+  async start(request: StartRequest, keep = false): Promise<SandboxProcess> {
     if (this.state === 'dead') throw new Fault('unavailable', 'sandbox-gone', `The sandbox is gone: ${this.#reason}`);
     this.#ids += 1;
     const id = this.#ids;
-    const program = new Program(id, this.#link, () => this.#programs.delete(id));
+    const program = new Program(id, this.#link, () => this.#programs.delete(id), keep ? 0 : undefined);
     this.#programs.set(id, program);
-    this.#link.send({ t: 'start', id }, Buffer.from(JSON.stringify(request)));
+    this.#link.send({ t: 'start', id, ...(keep && { keep }) }, Buffer.from(JSON.stringify(request)));
     return program.started;
+  }
+
+  /**
+   * Takes the box of another daemon over, with a program that runs there: its output goes on behind what was taken for
+   * good. Null where it has ended, or was given more or less than that daemon has noted.
+   */
+  async takeOver({ id, outBytes, inBytes }: LastingProgram): Promise<SandboxProcess | null> {
+    const program = new Program(id, this.#link, () => this.#programs.delete(id), outBytes);
+    this.#programs.set(id, program);
+    await this.#link.open();
+    if (!this.#found.some((one) => one.id === id && one.in === inBytes)) return null;
+    return program.found();
+  }
+
+  #first(state: Header): void {
+    const { programs, ids, oom } = state;
+    this.#found = Array.isArray(programs) ? (programs as { id: number; in: number }[]) : [];
+    this.#ids = Math.max(this.#ids, Number(ids) || 0);
+    this.#oomKills = Math.max(this.#oomKills, Number(oom) || 0);
   }
 
   /** Ports of loopback inside that lead to sockets of the daemon. Those that are open already stay. */
@@ -133,6 +154,12 @@ export class Wire {
     this.#link.send({ t: 'stop' });
     await this.#link.flushed(withinMs);
     this.#link.end('the sandbox was stopped');
+  }
+
+  /** Gives the wire up when the box has all that was sent; what runs inside goes on. */
+  async leave(withinMs: number): Promise<void> {
+    await this.#link.flushed(withinMs);
+    this.#link.end('its daemon stops');
   }
 
   /** Gives the wire up; what runs inside is ended by whoever ends the box. */
@@ -168,222 +195,5 @@ export class Wire {
     for (const connection of [...this.#connections.values()]) connection.died();
     for (const resolve of this.#tries.values()) resolve([]);
     this.#tries.clear();
-  }
-}
-
-/** One program of the box, as a process of a sandbox. */
-class Program {
-  readonly started: Promise<SandboxProcess>;
-  readonly #id: number;
-  readonly #link: WireLink;
-  readonly #outputs: readonly [Output, Output];
-  readonly #stdin: Writable;
-  readonly #exited = Promise.withResolvers<Exit>();
-  readonly #start = Promise.withResolvers<SandboxProcess>();
-  readonly #forget: () => void;
-  #unwritten = 0;
-  #isOver = false;
-  #room: (() => void) | undefined;
-
-  constructor(id: number, link: WireLink, forget: () => void) {
-    this.#id = id;
-    this.#link = link;
-    this.#forget = forget;
-    this.started = this.#start.promise;
-    const consumed = (bytes: number): void => link.send({ t: 'ack', id, bytes });
-    this.#outputs = [new Output(consumed), new Output(consumed)];
-    this.#stdin = new Writable({
-      write: (chunk: Buffer, _encoding, done) => this.#write(chunk, done),
-      final: (done) => {
-        link.send({ t: 'inend', id });
-        done();
-      },
-    });
-    // A program may end before it has read all: how it ended is the news, not the broken pipe.
-    this.#stdin.on('error', () => undefined);
-  }
-
-  take(header: Header, data: Buffer): void {
-    const output = this.#outputs[header['fd'] === 2 ? 1 : 0];
-    if (header.t === 'out') output.arrived(data);
-    else if (header.t === 'outend') this.#outputEnded(output);
-    else if (header.t === 'started') this.#start.resolve(this.#process(Number(header['pid'])));
-    else if (header.t === 'failed') this.#failed(header['code']);
-    else if (header.t === 'inack') this.#written(Number(header['bytes']));
-    else if (header.t === 'exit') this.#exit(header);
-  }
-
-  /** The wire is dead. */
-  died(): void {
-    this.#start.reject(new Fault('unavailable', 'sandbox-gone', 'The sandbox went away while a program was started'));
-    this.started.catch(() => undefined); // Whoever started it hears of it.
-    for (const output of this.#outputs) output.finish();
-    this.#end({ code: null, signal: 'SIGKILL' });
-    this.#forget();
-  }
-
-  #process(pid: number): SandboxProcess {
-    const [stdout, stderr] = this.#outputs;
-    const kill = (): Promise<Exit> => {
-      if (!this.#isOver) this.#link.send({ t: 'kill', id: this.#id });
-      return this.#exited.promise;
-    };
-    return { pid, stdin: this.#stdin, stdout, stderr, exited: this.#exited.promise, kill };
-  }
-
-  #failed(code: unknown): void {
-    this.#start.reject(cannotStart({ code: String(code).slice(0, 40) }));
-    this.#forget();
-  }
-
-  #outputEnded(output: Output): void {
-    output.finish();
-    if (this.#isOver && this.#outputs.every(({ isFinished }) => isFinished)) this.#forget();
-  }
-
-  #exit(header: Header): void {
-    const { code, signal } = header;
-    const exit = {
-      code: typeof code === 'number' ? code : null,
-      signal: typeof signal === 'string' ? (signal as NodeJS.Signals) : null,
-    };
-    this.#end(exit);
-    if (this.#outputs.every(({ isFinished }) => isFinished)) this.#forget();
-  }
-
-  #end(exit: Exit): void {
-    this.#isOver = true;
-    this.#exited.resolve(exit);
-    this.#room?.();
-    this.#room = undefined;
-  }
-
-  #write(chunk: Buffer, done: () => void): void {
-    if (this.#isOver) return done();
-    for (let at = 0; at < chunk.length; at += pieceBytes) {
-      this.#link.send({ t: 'in', id: this.#id }, chunk.subarray(at, at + pieceBytes));
-    }
-    this.#unwritten += chunk.length;
-    if (this.#unwritten <= inWindow) done();
-    else this.#room = done;
-  }
-
-  #written(bytes: number): void {
-    this.#unwritten -= bytes;
-    if (this.#unwritten > inWindow) return;
-    const room = this.#room;
-    this.#room = undefined;
-    room?.();
-  }
-}
-
-/** What a program said; told as consumed when somebody has read it, and kept until then. */
-class Output extends Readable {
-  readonly #consumed: (bytes: number) => void;
-  #waiting: Buffer[] = [];
-  #bytes = 0;
-  #hasRoom = false;
-  #hasEnded = false;
-  isFinished = false;
-
-  constructor(consumed: (bytes: number) => void) {
-    super({ highWaterMark: pieceBytes });
-    this.#consumed = consumed;
-  }
-
-  arrived(data: Buffer): void {
-    if (this.destroyed) return this.#consumed(data.length);
-    this.#bytes += data.length;
-    // A box that does not keep to its window is not believed any further.
-    if (this.isFinished || this.#bytes > outLimit) return;
-    // A copy: what was read from the stream holds more than this frame.
-    this.#waiting.push(Buffer.from(data));
-    this.#pass();
-  }
-
-  finish(): void {
-    this.isFinished = true;
-    this.#pass();
-  }
-
-  override _read(): void {
-    this.#hasRoom = true;
-    this.#pass();
-  }
-
-  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    // Nobody reads it any more: the program is not held up by that.
-    if (this.#bytes > 0) this.#consumed(this.#bytes);
-    this.#bytes = 0;
-    this.#waiting = [];
-    done(error);
-  }
-
-  #pass(): void {
-    let passed = 0;
-    while (this.#hasRoom && this.#waiting.length > 0) {
-      const next = this.#waiting.shift() as Buffer;
-      passed += next.length;
-      this.#hasRoom = this.push(next);
-    }
-    this.#bytes -= passed;
-    if (passed > 0) this.#consumed(passed);
-    if (!this.isFinished || this.#waiting.length > 0 || this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.push(null);
-  }
-}
-
-/** A connection from inside to a socket of the daemon. */
-class Connection {
-  readonly #c: number;
-  readonly #link: WireLink;
-  readonly #outer: Socket;
-  readonly #forget: () => void;
-  #unwritten = 0;
-  #isOver = false;
-
-  constructor(c: number, link: WireLink, outer: Socket, forget: () => void) {
-    this.#c = c;
-    this.#link = link;
-    this.#outer = outer;
-    this.#forget = forget;
-    // Either end may break; the other then learns it by the reset.
-    outer.on('error', () => outer.destroy());
-    outer.on('data', (chunk: Buffer) => this.#forward(chunk));
-    outer.on('end', () => link.send({ t: 'end', c }));
-    outer.on('close', () => {
-      if (!this.#isOver) link.send({ t: 'reset', c });
-      this.died();
-    });
-  }
-
-  take(header: Header, data: Buffer): void {
-    if (header.t === 'data') {
-      const { length } = data;
-      const told = (): void => {
-        if (!this.#isOver) this.#link.send({ t: 'ack', c: this.#c, bytes: length });
-      };
-      this.#outer.write(Buffer.from(data), told);
-    } else if (header.t === 'end') this.#outer.end();
-    else if (header.t === 'reset') this.died();
-    else if (header.t === 'ack') {
-      this.#unwritten -= Number(header['bytes']) || 0;
-      if (this.#unwritten <= inWindow) this.#outer.resume();
-    }
-  }
-
-  died(): void {
-    this.#isOver = true;
-    this.#outer.destroy();
-    this.#forget();
-  }
-
-  #forward(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length; at += pieceBytes) {
-      this.#link.send({ t: 'data', c: this.#c }, chunk.subarray(at, at + pieceBytes));
-    }
-    this.#unwritten += chunk.length;
-    if (this.#unwritten > inWindow) this.#outer.pause();
   }
 }

@@ -1,4 +1,5 @@
-// The certificate authority of one launch of a session: it lives in this process's memory, signs for the hosts of the
+// The certificate authority of one launch of a session: it lives in this process's memory (and sealed, where another process may
+// take the session over), signs for the hosts of the
 // session's injections alone, and is trusted in that session's sandbox and nowhere else. Keys are made by Node; only the
 // certificates are written by a library, because Node reads X.509 and does not issue it.
 
@@ -7,6 +8,7 @@ import { isIP } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { promisify } from 'node:util';
 import type Forge from 'node-forge';
+import type { EdgeAuthority } from '../../flows/ports.ts';
 
 const dayMs = 86_400_000;
 const validDays = 365;
@@ -14,10 +16,7 @@ const validDays = 365;
 const earlierMs = 3_600_000;
 const pair = promisify(generateKeyPair);
 
-interface Keys {
-  readonly publicKey: string;
-  readonly privateKey: string;
-}
+type Keys = EdgeAuthority['own'];
 
 const makeKeys = (): Promise<Keys> =>
   pair('rsa', {
@@ -36,23 +35,43 @@ export class SessionAuthority {
   readonly #leaf: Keys;
   readonly #contexts = new Map<string, SecureContext>();
 
-  private constructor(forge: typeof Forge, name: string, own: Keys, leaf: Keys, now: () => Date) {
+  readonly #own: Keys;
+
+  private constructor(
+    forge: typeof Forge,
+    name: string,
+    of: Omit<EdgeAuthority, 'certificate'> & { readonly certificate?: string },
+    now: () => Date,
+  ) {
     this.#forge = forge;
     this.#name = name;
-    this.#leaf = leaf;
+    this.#own = of.own;
+    this.#leaf = of.leaf;
     this.#now = now;
-    this.#signs = forge.pki.privateKeyFromPem(own.privateKey);
-    this.certificate = this.#issue(name, own.publicKey, [
-      { name: 'basicConstraints', cA: true, pathLenConstraint: 0, critical: true },
-      { name: 'keyUsage', keyCertSign: true, critical: true },
-      { name: 'subjectKeyIdentifier' },
-    ]);
+    this.#signs = forge.pki.privateKeyFromPem(of.own.privateKey);
+    this.certificate =
+      of.certificate ??
+      this.#issue(name, of.own.publicKey, [
+        { name: 'basicConstraints', cA: true, pathLenConstraint: 0, critical: true },
+        { name: 'keyUsage', keyCertSign: true, critical: true },
+        { name: 'subjectKeyIdentifier' },
+      ]);
   }
 
-  static async make(sessionId: string, now: () => Date): Promise<SessionAuthority> {
+  /** A new one, or that which another process has made. */
+  static async make(sessionId: string, now: () => Date, saved?: EdgeAuthority): Promise<SessionAuthority> {
     // The library is loaded by the first launch with an injection: a daemon starts without it.
-    const [{ default: forge }, own, leaf] = await Promise.all([import('node-forge'), makeKeys(), makeKeys()]);
-    return new SessionAuthority(forge, `svc session ${sessionId}`, own, leaf, now);
+    const [{ default: forge }, own, leaf] = await Promise.all([
+      import('node-forge'),
+      saved?.own ?? makeKeys(),
+      saved?.leaf ?? makeKeys(),
+    ]);
+    return new SessionAuthority(forge, `svc session ${sessionId}`, { ...saved, own, leaf }, now);
+  }
+
+  /** For another process to go on with. */
+  save(): EdgeAuthority {
+    return { certificate: this.certificate, own: this.#own, leaf: this.#leaf };
   }
 
   /** What answers as this host; made once. */

@@ -48,6 +48,7 @@ export function createEgressRoutes(ctx: () => FlowContext): EgressRoutes {
       open.add(edge);
       return {
         ...(edge.trust !== undefined && { trust: edge.trust }),
+        ...(edge.authority !== undefined && { authority: edge.authority.save() }),
         close: async () => {
           open.delete(edge);
           await edge.close();
@@ -75,7 +76,7 @@ class Edge {
   readonly trust: EgressRoute['trust'];
   readonly #ctx: () => FlowContext;
   readonly #of: EgressRouteRequest;
-  readonly #authority: SessionAuthority | undefined;
+  readonly authority: SessionAuthority | undefined;
   readonly #server: Server;
   readonly #inner: Server;
   readonly #sockets = new Set<Duplex>();
@@ -87,7 +88,7 @@ class Edge {
   private constructor(ctx: () => FlowContext, of: EgressRouteRequest, authority: SessionAuthority | undefined) {
     this.#ctx = ctx;
     this.#of = of;
-    this.#authority = authority;
+    this.authority = authority;
     if (authority !== undefined) {
       const all = [...new Set([...getCACertificates('default'), ...getCACertificates('system')])];
       this.trust = {
@@ -116,7 +117,8 @@ class Edge {
 
   static async start(ctx: () => FlowContext, of: EgressRouteRequest): Promise<Edge> {
     const { now } = ctx().runtime;
-    const authority = of.injections.length === 0 ? undefined : await SessionAuthority.make(of.sessionId, now);
+    const authority =
+      of.injections.length === 0 ? undefined : await SessionAuthority.make(of.sessionId, now, of.authority);
     const edge = new Edge(ctx, of, authority);
     // What a daemon that died has left there.
     await rm(of.socketPath, { force: true });
@@ -194,8 +196,8 @@ class Edge {
     const refused = this.#judge(target);
     if (refused !== undefined || target === undefined) return void near.end(rawAnswer(refused as Refusal));
     const isInjected = this.#of.injections.some(({ hosts }) => hosts.includes(target.host));
-    if (isInjected && this.#authority !== undefined) {
-      const context = this.#authority.contextOf(target.host);
+    if (isInjected && this.authority !== undefined) {
+      const context = this.authority.contextOf(target.host);
       near.write(established);
       const first = await firstByte(near);
       if (first === undefined) return void near.destroy();

@@ -73,10 +73,10 @@ export class ModelGateway implements ModelRoutes {
     this.#port = (this.#server.address() as AddressInfo).port;
   }
 
-  async open(request: ModelRouteRequest): Promise<ModelRoute> {
+  async open({ token: known, ...request }: ModelRouteRequest): Promise<ModelRoute> {
     if (this.#stopping !== undefined) throw new Error('the model gateway has stopped');
     await this.#money.takeOver(request.spender.sessionId);
-    const token = this.#deps.runtime.randomBytes(32).toString('base64url');
+    const token = known ?? this.#deps.runtime.randomBytes(32).toString('base64url');
     const route = new SessionRoute(token, request);
     const socket = await this.#openSocket(route, request.socketPath);
     this.#routes.set(route.id, route);

@@ -18,7 +18,7 @@ export const readSession = async (api: Api, session: string): Promise<JsonBody> 
 export const stateOf = async (api: Api, session: string): Promise<string> =>
   String((await readSession(api, session))['state']);
 
-async function saidIn(api: Api, session: string): Promise<string> {
+export async function saidIn(api: Api, session: string): Promise<string> {
   const { body } = await api('GET', `P/sessions/${session}/messages?limit=200`);
   const items = body['items'] as unknown as { kind: string; text: string }[];
   return items.flatMap((one) => (one.kind === 'text' ? [one.text] : [])).join('');

@@ -50,6 +50,8 @@ export interface MoneyRequest {
   readonly stops: (() => Promise<void> | void)[];
   /** Hears when a cap is reached. */
   readonly onCapped: () => void;
+  /** Of the way that the sandbox knows. */
+  readonly token: string | undefined;
 }
 
 /** Opens the way to the model. Throws Capped where a cap is reached, Fault where a price is unknown under one. */
@@ -69,6 +71,7 @@ export async function openModelRoute(ctx: FlowContext, of: MoneyRequest): Promis
   let cap: Cap | undefined;
   const route: ModelRoute = await models.open({
     ...request,
+    token: of.token,
     ...(sandbox.fenced && { socketPath: sandbox.socketOf('model') }),
     onEvent: (event) => {
       if (event.kind !== 'capped') return;

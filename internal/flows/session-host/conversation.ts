@@ -4,25 +4,30 @@
 
 import type { HarnessUpdate, TurnOutcome } from '../../adapters/harness/types.ts';
 import { blockSession, type ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
-import {
-  beginTurn,
-  conversationTail,
-  endTurn,
-  stopTurn,
-  type WaitingMessage,
-  turnsLostTo,
-} from '../../adapters/store/sessions/turns.ts';
+import type { RunningTurn } from '../../adapters/store/sessions/holds.ts';
+import { beginTurn, endTurn, stopTurn, turnsLostTo } from '../../adapters/store/sessions/turns.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { afterTurn, attemptsMax, outOfMemoryText, promptText, type TurnEnd } from '../../core/session/session.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { Inbox } from './inbox.ts';
-import { failureText, type Launched } from './launch.ts';
+import { failureText } from './launch.ts';
+import type { Launched } from './launching.ts';
 import { Mask } from './mask.ts';
 import { Permissions } from './permissions.ts';
 import { Signal } from './signal.ts';
-import { type Cut, type EndedTurn, evidenceOf, isStopped, noticeOf, stopReasonOf, timeoutText } from './turn-cut.ts';
+import { againNote, countTurn, recapOf } from './tellings.ts';
+import {
+  type Cut,
+  type EndedTurn,
+  evidenceOf,
+  isStopped,
+  laterEvidenceOf,
+  noticeOf,
+  stopReasonOf,
+  timeoutText,
+} from './turn-cut.ts';
 import { withRetry } from './with-retry.ts';
 import { Transcript } from './transcript.ts';
 import { noteTurn } from './spans.ts';
@@ -51,10 +56,6 @@ export type ConversationEnd =
 const lookMs = 30_000;
 /** A turn that has passed a cap may end by itself within this; its next call to the model is refused anyway. */
 const capGraceMs = 1_500;
-const recapChars = 40_000;
-const recapText =
-  '[This conversation goes on in a new place, and your own memory of it is gone. What was said so far, shortened:]';
-
 /** So many turns that want of memory ended within ten minutes fail the session. */
 const memoryEndsMax = 3;
 
@@ -81,6 +82,7 @@ export class Conversation {
   #restsSince: number | undefined;
   #isAskedToLeave = false;
   #hasEndedTurn = false;
+  #isCut = false;
   #beganMs = 0;
 
   /** `turnMs`: a turn that takes longer is ended. */
@@ -120,15 +122,20 @@ export class Conversation {
     return this.#isAskedToLeave;
   }
 
+  /** It can be left to another process as it is: the turn in flight was not told to end. */
+  get isWhole(): boolean {
+    return !this.#isCut;
+  }
+
   /** Launches that failed one after another, up to now: a turn that ended well begins anew. */
   get failures(): number {
     return this.#hasEndedTurn ? 0 : this.#session.failures;
   }
 
-  onUpdate = (update: HarnessUpdate): Promise<void> => this.transcript.take(update);
+  onUpdate = (update: HarnessUpdate, end?: number): Promise<void> => this.transcript.take(update, end);
 
-  /** Runs until the session is not this process's any more. */
-  async run(launched: Launched): Promise<ConversationEnd> {
+  /** Runs until the session is not this process's any more. `turn`: one that another process has begun. */
+  async run(launched: Launched, turn?: RunningTurn): Promise<ConversationEnd> {
     this.#beganMs = this.#ctx.runtime.now().getTime();
     let wire: string | undefined;
     void launched.connection.ended.then((failure) => {
@@ -136,6 +143,11 @@ export class Conversation {
       this.#wake.fire();
     });
     let recap = launched.isAmnesic;
+    if (turn !== undefined) {
+      const going = launched.connection.goOn({ evidence: laterEvidenceOf(launched, turn.startedAt) });
+      const end = await this.#seeThrough(launched, turn, going);
+      if (end !== undefined) return end;
+    }
     for (;;) {
       const over = this.#over();
       if (over !== undefined) return over;
@@ -180,16 +192,27 @@ export class Conversation {
     const number = await beginTurn(this.#ctx.db, this.#session, { id, seqs, now });
     if (number === undefined) return { kind: 'gone' };
     failpoint('session.turn-begun');
-    await this.#sayAgain(messages);
+    const again = againNote(messages);
+    if (again !== undefined) await this.transcript.note(again);
     const text = promptText(messages);
-    const texts = recap ? [...(await this.#recap()), text] : [text];
-    let outcome: TurnOutcome | undefined;
+    const texts = recap ? [...(await recapOf(this.#ctx, this.#session.sessionId)), text] : [text];
+    this.transcript.progress.turn = id;
     const prompting = launched.connection.prompt(texts, { evidence: () => evidenceOf(launched, now) });
+    return this.#seeThrough(launched, { id, startedAt: now, agoMs: 0, messages, left }, prompting);
+  }
+
+  /** A turn in flight until it is settled, whoever has begun it. */
+  async #seeThrough(
+    launched: Launched,
+    { id, startedAt, agoMs, messages, left }: RunningTurn,
+    prompting: Promise<TurnOutcome>,
+  ): Promise<ConversationEnd | undefined> {
+    let outcome: TurnOutcome | undefined;
     const told = prompting.then((value) => {
       outcome = value;
       this.#wake.fire();
     });
-    const cut = await this.#during(launched, { id, left }, () => outcome !== undefined);
+    const cut = await this.#during(launched, { id, left, agoMs }, () => outcome !== undefined);
     if ('end' in cut) return cut.end;
     // One that does not end when it is told to is ended with its process, and what came of it stays unknown.
     if (cut.isOverdue) return this.#endHung(id, cut);
@@ -200,7 +223,7 @@ export class Conversation {
     failpoint('session.turn-ended');
     const attempts = Math.max(...messages.map((one) => one.attempts)) + 1;
     const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut);
-    const spans = { startMs: now.getTime(), eventIds: messages.map(({ eventId }) => eventId) };
+    const spans = { startMs: startedAt.getTime(), eventIds: messages.map(({ eventId }) => eventId) };
     return this.#settle({ id, end, attempts, cut, spans }, outcome as unknown as TurnOutcome);
   }
 
@@ -220,7 +243,7 @@ export class Conversation {
         now: this.#ctx.runtime.now(),
       }),
     );
-    this.#count('hung');
+    countTurn(this.#ctx, 'hung');
     if (!ended) return { kind: 'gone' };
     this.#hasEndedTurn = true;
     const text = cut.cause === 'turn-timeout' ? `${timeoutText(this.#turnMs)}, and ${reason}` : `Stopped: ${reason}`;
@@ -229,29 +252,19 @@ export class Conversation {
     return { kind: 'relaunch', reason, isBlameless: true };
   }
 
-  /** A reader of the transcript is told what goes in again. */
-  async #sayAgain(messages: readonly WaitingMessage[]): Promise<void> {
-    const again = messages.filter((one) => one.attempts > 0);
-    if (again.length === 0) return;
-    const which = again.length === 1 ? 'The message' : `${again.length} messages`;
-    const text = `${which} of the turn that was cut off ${again.length === 1 ? 'is' : 'are'} delivered again.`;
-    const detail = { severity: 'info', again: again.map((one) => one.seq) };
-    await this.transcript.note({ role: 'system', kind: 'notice', text, detail });
-  }
-
   /**
    * Watches a turn in flight: cancels it for what interrupts, where somebody asks for it, where it takes too long, and where
    * a cap is reached. Answers where the conversation is over for this process, or with what it was cancelled for.
    */
   async #during(
     launched: Launched,
-    { id, left }: { readonly id: string; readonly left: readonly number[] },
+    { id, left, agoMs }: Pick<RunningTurn, 'id' | 'left' | 'agoMs'>,
     isOver: () => boolean,
   ): Promise<Cut | { readonly end: ConversationEnd }> {
     let cause: Cut['cause'];
     let isOverdue = false;
     let cappedAt: number | undefined;
-    const began = performance.now();
+    const began = performance.now() - agoMs;
     const askedMs = this.permissions.waitedMs();
     while (!isOver()) {
       const seen = this.#wake.mark();
@@ -268,6 +281,7 @@ export class Conversation {
         else if ((await this.#inbox.isStopAsked(id)) && !isOver()) cause = 'stop';
         else if ((await this.#inbox.interrupts(left)) && !isOver()) cause = 'interrupt';
         if (cause !== undefined) {
+          this.#isCut = true;
           await this.#cancel(launched, { id, cause }, (how) => {
             isOverdue = how === 'overdue';
           });
@@ -342,8 +356,10 @@ export class Conversation {
         now: this.#ctx.runtime.now(),
       }),
     );
-    this.#count(end.kind === 'failed' ? end.cause : stopped ? stopReasonOf(cut) : outcome.kind);
+    countTurn(this.#ctx, end.kind === 'failed' ? end.cause : stopped ? stopReasonOf(cut) : outcome.kind);
     if (!ended) return { kind: 'gone' };
+    this.transcript.progress.settled();
+    this.#isCut = false;
     failpoint('session.turn-settled');
     if (end.kind === 'done') {
       const times = { launchedMs: this.#beganMs, endMs: this.#ctx.runtime.now().getTime() };
@@ -358,11 +374,6 @@ export class Conversation {
     if (next.next === 'blocked') return this.#block(next.reason);
     if (next.relaunch) return { kind: 'relaunch', reason: next.reason };
     return this.#pause(next.afterMs);
-  }
-
-  #count(outcome: string): void {
-    const help = 'Turns that ended, by how they did.';
-    this.#ctx.metrics.counter('svc_turns_total', help, ['outcome']).inc({ outcome });
   }
 
   async #pause(afterMs: number): Promise<ConversationEnd | undefined> {
@@ -385,10 +396,5 @@ export class Conversation {
     if (text === undefined) return;
     const severity = reason === undefined ? 'warning' : 'error';
     await this.transcript.note({ role: 'system', kind: 'notice', text, detail: { severity } });
-  }
-
-  async #recap(): Promise<string[]> {
-    const said = await conversationTail(this.#ctx.db, this.#session.sessionId, recapChars);
-    return said.length === 0 ? [] : [[recapText, ...said.map((one) => `${one.role}: ${one.text}`)].join('\n\n')];
   }
 }

@@ -28,6 +28,11 @@ export class Mask {
     this.#values = [...all].sort((a, b) => b.length - a.length);
   }
 
+  /** All that is hidden, in all its forms. */
+  get hidden(): readonly string[] {
+    return this.#values;
+  }
+
   /** What else a text goes through. */
   scrubWith(scrub: (text: string) => string): void {
     this.#scrub = scrub;

@@ -7,7 +7,7 @@ import { injectionOutside, together } from '../../core/egress/egress.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
-import type { EdgeInjection } from '../ports.ts';
+import type { EdgeAuthority, EdgeInjection } from '../ports.ts';
 import { channelPorts } from './channels.ts';
 
 export interface SessionNetwork {
@@ -44,7 +44,13 @@ export function checkInjections(network: SessionNetwork, injections: readonly Ed
 
 const loopback = 'localhost,127.0.0.1,::1';
 
-/** Opens the edge of a fenced sandbox, and gives the variables that lead its programs there; none without an edge. */
+interface OpenedEdge {
+  /** Variables that lead programs there; none without an edge. */
+  readonly networkEnv: Readonly<Record<string, string>>;
+  readonly authority: EdgeAuthority | undefined;
+}
+
+/** Opens the edge of a fenced sandbox. */
 export async function openEdge(
   ctx: FlowContext,
   of: {
@@ -53,18 +59,20 @@ export async function openEdge(
     readonly injections: readonly EdgeInjection[];
     readonly sandbox: Sandbox;
     readonly stops: (() => Promise<void> | void)[];
+    /** Of the edge that the sandbox trusts. */
+    readonly authority: EdgeAuthority | undefined;
   },
-): Promise<Readonly<Record<string, string>>> {
-  const { network, sessionId, injections, sandbox, stops } = of;
-  if (!network.hasEdge || !sandbox.fenced || ctx.egress === undefined) return {};
+): Promise<OpenedEdge> {
+  const { network, sessionId, injections, sandbox, stops, authority } = of;
+  if (!network.hasEdge || !sandbox.fenced || ctx.egress === undefined) return { networkEnv: {}, authority: undefined };
   const socketPath = sandbox.socketOf('egress');
-  const route = await ctx.egress.open({ sessionId, allow: network.allow, injections, socketPath });
+  const route = await ctx.egress.open({ sessionId, allow: network.allow, injections, socketPath, authority });
   stops.push(() => route.close());
   const proxy = `http://127.0.0.1:${channelPorts.egress}`;
   const ways = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, NO_PROXY: loopback };
   const lower = Object.entries(ways).map(([name, value]) => [name.toLowerCase(), value] as const);
   const trust = await sandbox.setTrust(route.trust ?? null);
-  return {
+  const networkEnv = {
     ...ways,
     ...Object.fromEntries(lower),
     // Node does not look at the others by itself.
@@ -77,4 +85,5 @@ export async function openEdge(
       GIT_SSL_CAINFO: trust.all,
     }),
   };
+  return { networkEnv, authority: route.authority };
 }

@@ -60,12 +60,9 @@ export function missingOf({ capabilities, resources, engine }: SandboxFacts): { 
 }
 
 /** What an engine's are missing for reasons of their own. */
-const ofEngines = ({ commit, warm, survivesRestart }: SandboxCapabilities, whyNoCommit: string | null) => ({
+const ofEngines = ({ commit, warm }: SandboxCapabilities, whyNoCommit: string | null) => ({
   ...(!commit && { commit: whyNoCommit ?? 'the engine cannot make an image of a box' }),
   ...(!warm && { warm: 'boxes are made when a session asks for one' }),
-  ...(!survivesRestart && {
-    survivesRestart: 'a box ends within 60 s of its daemon; its volume stays, and the session goes on',
-  }),
 });
 
 /** Every provider that sessions of this host run on, the default first. */

@@ -9,17 +9,20 @@ import { after, before, describe, it, type TestContext } from 'node:test';
 import { IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { isLong } from '../../base/testkit/long.ts';
-import { atRest, type Box, hang, readSession, running, stateOf, wentOn } from './boxes-testkit.ts';
+import { atRest, type Box, hang, readSession, running, saidIn, stateOf, wentOn } from './boxes-testkit.ts';
 import { beginWorker, type CrashBench, createCrashBench, eventually } from './host-crash-testkit.ts';
+import type { Api } from '../../base/testkit/daemon.ts';
 import { Line } from './line-testkit.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const lostSeconds = 5;
+const chunks = 200;
 
 describe('sessions in boxes', { skip: await whyNoPods() }, () => {
   let scene: Scene;
   let bench: CrashBench;
   let line: Line;
+  let patient: string;
   /** Pairs of boxes of one session that ran at the same time. */
   const twins: string[] = [];
 
@@ -52,6 +55,9 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     const presets = { base: { image: IMAGE.reference, harnesses } };
     const kubernetes = { kubeconfig, namespace: 'svc' };
     await writeFile(file, JSON.stringify({ sandboxes: { kubernetes, presets, lostSeconds } }));
+    // However long a daemon takes to come back, its boxes wait.
+    patient = join(scene.folder, 'patient.json');
+    await writeFile(patient, JSON.stringify({ sandboxes: { kubernetes, presets } }));
     bench = await createCrashBench('kubernetes', { SVC_CONFIG: file });
   });
   after(async () => {
@@ -79,6 +85,56 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     await second.api('POST', `P/sessions/${session}/archive`);
     await eventually('no box is left', () => boxesOf(session).length === 0);
   });
+
+  /** A turn that streams until the file appears in its box, with the pod that it runs in. */
+  const stream = async (api: Api, session: string): Promise<Box> => {
+    await atRest(api, session, 'ready.');
+    const [box] = await running(boxesOf, session);
+    assert.ok(box !== undefined);
+    const sent = await api('POST', `P/sessions/${session}/messages`, { text: `!stream ${chunks} 20\n!say after.` });
+    assert.ok(sent.status < 300, JSON.stringify(sent.body));
+    await eventually('it has begun', async () => (await saidIn(api, session)).includes('chunk 5 '));
+    return box;
+  };
+  const streamed = Array.from({ length: chunks }, (_, n) => `chunk ${n + 1} `).join('');
+  const restarts = { 'is killed': 'SIGKILL', 'stops in good order': 'SIGTERM' } as const;
+  for (const [what, signal] of Object.entries(restarts)) {
+    it(`go on in the same turn when their daemon ${what} and comes back`, async (t) => {
+      const first = await start(t, { SVC_CONFIG: patient });
+      const session = await beginWorker(first.api, '!say ready.');
+      const pod = await stream(first.api, session);
+      const { epoch } = await readSession(first.api, session);
+      await first.daemon.kill(signal);
+      const second = await start(t, { SVC_CONFIG: patient });
+      await atRest(second.api, session, 'after.');
+      const { body } = await second.api('GET', `P/sessions/${session}/messages?limit=200`);
+      const items = body['items'] as unknown as { kind: string; text: string }[];
+      const told = second.daemon
+        .stderr()
+        .split('\n')
+        .filter((text) => text.includes('taken_up'));
+      assert.match(told.join('\n'), /session\.taken_up/);
+      assert.equal(await saidIn(second.api, session), `ready.${streamed}after.`);
+      assert.deepEqual(
+        items.filter(({ kind }) => kind === 'notice').map(({ text }) => text),
+        [],
+      );
+      const after = await readSession(second.api, session);
+      assert.deepEqual(after['inbox'], { pending: 0, inFlight: 0, done: 2, failed: 0 });
+      assert.deepEqual(
+        (await running(boxesOf, session)).map(({ name }) => name),
+        [pod.name],
+      );
+      assert.notEqual(after['epoch'] ?? 'new', epoch ?? 'old');
+      // The next turn goes to the same harness.
+      await second.api('POST', `P/sessions/${session}/messages`, { text: '!say again.' });
+      await atRest(second.api, session, 'again.');
+      assert.deepEqual(twins, []);
+      await second.api('POST', `P/sessions/${session}/archive`);
+      await eventually('no box is left', () => boxesOf(session).length === 0);
+      await second.daemon.kill('SIGTERM');
+    });
+  }
 
   it('end by themselves when the wire is lost for good, and their session is launched again', async (t) => {
     const { api } = await start(t);

@@ -5,7 +5,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from '../../domain/fault.ts';
-import { leaseSeconds, renewLeases, standingLeases } from '../../adapters/store/sessions/hosts.ts';
+import { type ClaimedSession, leaseSeconds, renewLeases, standingLeases } from '../../adapters/store/sessions/hosts.ts';
+import { type TakenSession, takeOverSessions } from '../../adapters/store/sessions/holds.ts';
 import { awaitPlaces, claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
 import { sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
 import { placesToAskBack } from '../../core/session/session.ts';
@@ -13,6 +14,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { type Harness, HARNESSES } from '../../domain/spec.ts';
 import type { HostPorts, ToolListings } from '../host-ports.ts';
 import type { FlowContext } from '../context.ts';
+import { earlierHosts } from './earlier.ts';
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
 import { reapOwn } from './sandboxes.ts';
 import { Signal } from './signal.ts';
@@ -67,6 +69,7 @@ export class SessionHost {
       this.#told = true;
       this.#tellSoon();
     });
+    await this.#takeOver().catch((error: unknown) => this.#ctx.runtime.log.warn({ err: error }, 'host.turn_failed'));
     // Apart from the loops: a database that does not answer stands still, and so do they.
     this.#fence = setInterval(() => this.#letGoOverdue(), every.fenceMs);
     this.#loops = [
@@ -76,7 +79,10 @@ export class SessionHost {
     ];
   }
 
-  /** Suspends what runs and hands it back; processes are gone when it resolves. Safe twice. */
+  /**
+   * Leaves running what its next life can go on with, suspends the rest and hands it back: its processes are gone when it
+   * resolves. Safe twice.
+   */
   stop(): Promise<void> {
     this.#stopping ??= this.#drain();
     return this.#stopping;
@@ -178,17 +184,30 @@ export class SessionHost {
     const at = performance.now();
     const claimed = await claimSessions(db, { ...this.#request(harnesses, limit), daemonId });
     if (claimed.length > 0) failpoint('session.claimed');
-    for (const session of claimed) {
-      const running = this.#supervisor.run(session, () => this.#wake.fire());
-      this.#running.set(session.sessionId, running);
-      this.#renewed.set(running, at);
-      void running.ended.then(() => {
-        this.#renewed.delete(running);
-        removeClaim(this.#running, running);
-        this.#wake.fire();
-      });
-    }
+    for (const session of claimed) this.#run(session, at);
     if (claimed.length === limit) this.#wake.fire();
+  }
+
+  /** `at`: when its lease was asked for. */
+  #run(session: ClaimedSession, at: number, taken?: TakenSession): void {
+    const running = this.#supervisor.run(session, () => this.#wake.fire(), taken);
+    this.#running.set(session.sessionId, running);
+    this.#renewed.set(running, at);
+    void running.ended.then(() => {
+      this.#renewed.delete(running);
+      removeClaim(this.#running, running);
+      this.#wake.fire();
+    });
+  }
+
+  /** What earlier lives of this data directory have left running is gone on with, before anybody else takes it for lost. */
+  async #takeOver(): Promise<void> {
+    const { db, daemonId, config } = this.#ctx;
+    const before = await earlierHosts(this.#ctx, this.#ports);
+    const at = performance.now();
+    const taken = await takeOverSessions(db, { daemonId, before, home: config.dataDir });
+    if (taken.length > 0) failpoint('session.taken');
+    for (const session of taken) this.#run(session, at, session);
   }
 
   /** Harnesses whose program is here; sessions of the others are told why they wait. */

@@ -1,14 +1,15 @@
 // One claimed session in this process, from its launch to whatever ends it here; afterwards nothing of it runs any more.
 
-import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
 import {
   blockSession,
   type ClaimedSession,
   type Lease,
+  renewLeases,
   standingLeases,
   suspendLeases,
   waitAgain,
 } from '../../adapters/store/sessions/hosts.ts';
+import type { TakenSession } from '../../adapters/store/sessions/holds.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { unloadSession } from '../../adapters/store/sessions/places.ts';
 import { EngineError, isWaitingCode } from '../../adapters/engine/engine.ts';
@@ -21,14 +22,16 @@ import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import type { FlowContext } from '../context.ts';
-import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
 import { endSession } from '../sessions/sessions.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { Conversation, type ConversationEnd } from './conversation.ts';
 import { Capped } from './channels.ts';
 import { withRetry } from './with-retry.ts';
-import { failureText, launch, type Launched, ProgramMissing } from './launch.ts';
+import { Parked, withLaunchInHand } from './in-hand.ts';
+import { failureText, launch, ProgramMissing } from './launch.ts';
+import type { Launched, LaunchRequest } from './launching.ts';
 import { noteOf } from './spans.ts';
+import { NotTaken, takeUp, type TakenUp } from './take-up.ts';
 
 /** A program that is not there is looked for again after this. */
 const missingMs = 10_000;
@@ -67,6 +70,8 @@ interface Hold {
   readonly launching: AbortSignal;
   readonly stop: AbortSignal;
   launched?: Launched;
+  /** What an earlier life of this daemon has left of it. */
+  readonly taken?: TakenSession;
   /** Hears when its place is free. */
   readonly onRoom: () => void;
   hasLeft?: boolean;
@@ -90,12 +95,18 @@ export class Supervisor {
     this.#gate = new Semaphore(ports.startsAtOnce);
   }
 
-  /** `onRoom`: its place is free, before all of it is over. */
-  run(session: ClaimedSession, onRoom: () => void): Running {
+  /** `onRoom`: its place is free, before all of it is over. `taken`: what an earlier life of this daemon has left of it. */
+  run(session: ClaimedSession, onRoom: () => void, taken?: TakenSession): Running {
     const stop = new AbortController();
     const conversation = new Conversation(this.#ctx, session, stop.signal, this.#ports.turnMs);
     const launching = new AbortController();
-    const hold: Hold = { conversation, launching: launching.signal, stop: stop.signal, onRoom };
+    const hold: Hold = {
+      conversation,
+      launching: launching.signal,
+      stop: stop.signal,
+      onRoom,
+      ...(taken && { taken }),
+    };
     const ended = this.#live(session, hold);
     return {
       lease: session,
@@ -131,25 +142,31 @@ export class Supervisor {
     const fields = { sessionId: session.sessionId, agent: session.agent, epoch: session.epoch };
     try {
       let end: ConversationEnd;
-      try {
-        const launched = await withLaunchInHand(this.#ctx, session, async () => {
-          const up = await this.#launch(session, conversation, hold.launching);
-          hold.launched = up;
-          return up;
-        });
-        log.info({ ...fields, sandbox: launched.sandbox.provider }, 'session.launched');
-        if (session.harnessSession !== null) {
-          const rest = launched.isAmnesic ? ', in a new place: the harness has lost its own memory of it' : '';
-          await conversation.transcript.note({ role: 'system', kind: 'notice', text: `The session goes on${rest}.` });
+      if (hold.taken !== undefined) {
+        const up = await this.#takeUp(hold.taken, hold);
+        if (up === undefined) return;
+        end = await conversation.run(up, up.turn);
+      } else
+        try {
+          const launched = await withLaunchInHand(this.#ctx, session, async () => {
+            const up = await this.#launch(session, conversation, hold.launching);
+            hold.launched = up;
+            return up;
+          });
+          log.info({ ...fields, sandbox: launched.sandbox.provider }, 'session.launched');
+          if (session.harnessSession !== null) {
+            const rest = launched.isAmnesic ? ', in a new place: the harness has lost its own memory of it' : '';
+            await conversation.transcript.note({ role: 'system', kind: 'notice', text: `The session goes on${rest}.` });
+          }
+          end = await conversation.run(launched);
+        } catch (error) {
+          end = await withRetry(this.#ctx, () => this.#failed(session, conversation, error, hold.stop.aborted));
         }
-        end = await conversation.run(launched);
-      } catch (error) {
-        end = await withRetry(this.#ctx, () => this.#failed(session, conversation, error, hold.stop.aborted));
-      }
       if (end.kind === 'unloaded') {
         hold.hasLeft = true;
         hold.onRoom();
       }
+      if (end.kind === 'drained' && (await this.#isLeft(session, hold))) return;
       if (end.kind === 'unloaded' || end.kind === 'drained') hold.launched?.keepWork();
       await this.#leave(session, hold);
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
@@ -163,17 +180,61 @@ export class Supervisor {
     }
   }
 
+  /** Goes on with what was left; undefined where it cannot, and the session is suspended. */
+  async #takeUp(taken: TakenSession, hold: Hold): Promise<TakenUp | undefined> {
+    const { conversation } = hold;
+    const { log } = this.#ctx.runtime;
+    const { sessionId, agent, epoch } = taken;
+    const began = performance.now();
+    try {
+      const up = await takeUp(this.#ctx, this.#ports, this.#request(taken, conversation, hold.launching), taken);
+      hold.launched = up;
+      const ms = Math.round(performance.now() - began);
+      log.info({ sessionId, agent, epoch, turn: up.turn?.id, ms }, 'session.taken_up');
+      return up;
+    } catch (error) {
+      const why = error instanceof NotTaken ? { reason: error.message } : { err: error };
+      log.warn({ sessionId, agent, epoch, ...why }, 'session.not_taken_up');
+      await withRetry(this.#ctx, () => suspendLeases(this.#ctx.db, [taken], 'its host was lost'));
+      return undefined;
+    }
+  }
+
+  /** Of a daemon that stops: whether its next life can go on with the session, which is left running for that. */
+  async #isLeft(session: ClaimedSession, hold: Hold): Promise<boolean> {
+    const { db, daemonId, runtime } = this.#ctx;
+    const { launched, conversation } = hold;
+    if (launched?.leave === undefined || !conversation.isWhole) return false;
+    try {
+      if (!(await launched.leave())) return false;
+      await launched.down();
+      // Who comes back has as long as a daemon that was killed.
+      await renewLeases(db, daemonId, [session]);
+      runtime.log.info({ sessionId: session.sessionId, epoch: session.epoch }, 'session.left_running');
+      return true;
+    } catch (error) {
+      runtime.log.warn({ sessionId: session.sessionId, err: error }, 'session.not_left_running');
+      return false;
+    }
+  }
+
+  #request(session: ClaimedSession, conversation: Conversation, signal: AbortSignal): LaunchRequest {
+    const { transcript, mask } = conversation;
+    const onPermission = conversation.permissions.decide;
+    const listener = { onUpdate: conversation.onUpdate, onPermission, follower: transcript };
+    const onCapped = (): void => conversation.wake();
+    const { progress } = transcript;
+    return { session, listener, transcript, progress, mask, onCapped, gate: this.#gate, signal };
+  }
+
   async #launch(session: ClaimedSession, conversation: Conversation, signal: AbortSignal): Promise<Launched> {
     const { metrics } = this.#ctx;
     const help = 'From the claim of a session to its harness being ready, by how it ended.';
     const seconds = metrics.histogram('svc_session_launch_seconds', help, ['outcome'], launchBuckets);
     const done = seconds.startTimer();
     const startMs = this.#ctx.runtime.now().getTime();
-    const listener = { onUpdate: conversation.onUpdate, onPermission: conversation.permissions.decide };
     try {
-      const onCapped = (): void => conversation.wake();
-      const request = { session, listener, mask: conversation.mask, onCapped, gate: this.#gate, signal };
-      const launched = await launch(this.#ctx, this.#ports, request);
+      const launched = await launch(this.#ctx, this.#ports, this.#request(session, conversation, signal));
       done({ outcome: session.harnessSession === null ? 'started' : launched.isAmnesic ? 'anew' : 'resumed' });
       noteOf('launch', session, { startMs, endMs: this.#ctx.runtime.now().getTime() });
       return launched;
@@ -285,50 +346,5 @@ export class Supervisor {
   async #cleanUp(session: ClaimedSession, launched: Launched | undefined): Promise<void> {
     const live = await liveSessions(this.#ctx.db, [session.sessionId]);
     if (!live.has(session.sessionId)) await launched?.sandbox.destroy();
-  }
-}
-
-// A launch that may end the process: noted before it begins, tried with nothing beside it after two unclean ends in a row, and
-// after a third the session is failed (docs/reference/sessions.md#states). What ends the process later, in a turn, wears the turn's
-// messages out.
-
-/** Its launches have ended the process three times in a row: there is no other. */
-export class Parked extends Error {
-  constructor() {
-    super(endedTheProcess);
-  }
-}
-
-/** Launches as the session's past allows: beside others, alone, or not at all. Throws Parked, and what \`act\` throws. */
-export async function withLaunchInHand<T>(
-  ctx: FlowContext,
-  session: ClaimedSession,
-  act: () => Promise<T>,
-): Promise<T> {
-  const { sessionId, agent } = session;
-  const taken = { kind: 'session', lane: `session:${sessionId}`, ids: [sessionId] } as const;
-  const ends = (await takeInHand(ctx, taken)).get(sessionId) ?? 0;
-  const run = async (): Promise<T> => {
-    failpoint('session.launch', agent);
-    return act();
-  };
-  try {
-    if (ends >= parkedAt) {
-      ctx.runtime.log.error({ sessionId, agent }, 'session.parked');
-      throw new Parked();
-    }
-    if (ends < aloneAt) {
-      const leave = await gateOf(ctx).enter();
-      return await run().finally(leave);
-    }
-    ctx.runtime.log.warn({ sessionId, agent }, 'session.tried_alone');
-    return await gateOf(ctx).alone(async () => {
-      await takeInHand(ctx, { ...taken, alone: true });
-      return run();
-    });
-  } finally {
-    // However the launch ended, it did so by itself.
-    await putDown(ctx, taken.lane);
-    if (ends > 0) await clearSuspects(ctx.db, 'session', [sessionId]);
   }
 }

@@ -4,16 +4,19 @@
 
 import { appendTranscript, type TranscriptEntry } from '../../adapters/store/sessions/turns.ts';
 import type { Lease } from '../../adapters/store/sessions/hosts.ts';
-import type { HarnessUpdate } from '../../adapters/harness/types.ts';
+import { moveHold } from '../../adapters/store/sessions/holds.ts';
+import type { HarnessFollower, HarnessUpdate, HarnessWriting } from '../../adapters/harness/types.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import type { Mask } from './mask.ts';
+import { Progress } from './progress.ts';
 import { withRetry } from './with-retry.ts';
 
 const limits = { flushMs: 400, textChars: 8_000, rows: 64 } as const;
 
-/** Writes updates of one launch; loses nothing that `flush` was awaited for. */
-export class Transcript {
+/** Writes updates of one launch, and how far it is with them; loses nothing that `flush` was awaited for. */
+export class Transcript implements HarnessFollower {
+  readonly progress = new Progress();
   readonly #ctx: FlowContext;
   readonly #lease: Lease;
   readonly #mask: Mask;
@@ -21,6 +24,8 @@ export class Transcript {
   #piece: { readonly kind: 'text' | 'thought'; text: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
+  /** Characters of text that another process has written already. */
+  #skip = 0;
 
   constructor(ctx: FlowContext, lease: Lease, mask: Mask) {
     this.#ctx = ctx;
@@ -29,13 +34,40 @@ export class Transcript {
   }
 
   /** Takes one update; waits only where much is waiting to be written. */
-  async take(update: HarnessUpdate): Promise<void> {
-    if (update.kind === 'usage') return;
+  async take(update: HarnessUpdate, end?: number): Promise<void> {
+    if (this.progress.isStopped) return;
+    if (update.kind === 'usage') return this.passed(end);
+    if (update.kind !== 'notice') this.progress.did();
     if (update.kind === 'text' || update.kind === 'thought') {
       this.#say(update.kind, update.truncated ? this.#mask.applyToCut(update.text) : update.text);
-    } else this.#add(entryOf(update));
+    } else {
+      this.#skip = 0;
+      this.#add(entryOf(update));
+    }
+    this.progress.saw(end, this.#isWhole());
     if (this.#entries.length >= limits.rows) await this.#write();
     else this.#later();
+  }
+
+  /** Goes on behind what another process has written. */
+  skip(characters: number): void {
+    this.#skip = characters;
+  }
+
+  passed(end?: number): void {
+    this.progress.saw(end, this.#isWhole());
+    if (this.progress.isKept) this.#later();
+  }
+
+  waits(end: number, what: 'question' | 'answer'): void {
+    this.progress.waits(end, what);
+  }
+
+  /** Where it is kept how far this is, that stands as written before the harness is given anything more. */
+  async writing(message: HarnessWriting): Promise<void> {
+    if (this.progress.isStopped) throw new Error('the harness is another process’s');
+    this.progress.writing(message);
+    if (this.progress.isKept) await this.flush();
   }
 
   /** A line of our own. */
@@ -55,18 +87,27 @@ export class Transcript {
     this.#timer = undefined;
     const entries = this.#entries;
     this.#entries = [];
+    if (this.progress.isStopped) return;
+    const write = this.progress.write(entries.length > 0);
     const written = this.#writing.then(async () => {
-      if (entries.length === 0) return;
-      const now = this.#ctx.runtime.now();
-      await withRetry(this.#ctx, () => appendTranscript(this.#ctx.db, this.#lease, entries, now));
+      const { db, runtime } = this.#ctx;
+      if (entries.length > 0) {
+        const now = runtime.now();
+        await withRetry(this.#ctx, () => appendTranscript(db, this.#lease, entries, now, write));
+      } else if (write !== undefined) await withRetry(this.#ctx, () => moveHold(db, this.#lease, write));
+      if (write !== undefined) this.progress.written(write);
     });
     // The next write does not fail for this one's sake; whoever awaits this one hears of it.
     this.#writing = written.catch(() => undefined);
     await written;
   }
 
-  #say(kind: 'text' | 'thought', text: string): void {
+  #say(kind: 'text' | 'thought', said: string): void {
     if (this.#piece !== undefined && this.#piece.kind !== kind) this.#closePiece();
+    const known = Math.min(this.#skip, said.length);
+    this.#skip -= known;
+    if (known === said.length) return;
+    const text = said.slice(known);
     this.#piece ??= { kind, text: '' };
     this.#piece.text += text;
     if (this.#piece.text.length >= limits.textChars) this.#breakPiece();
@@ -84,6 +125,7 @@ export class Transcript {
   #closePiece(): void {
     const piece = this.#piece;
     this.#piece = undefined;
+    if (this.#isWhole()) this.progress.whole();
     if (piece !== undefined)
       this.#entries.push({
         role: 'assistant',
@@ -93,6 +135,11 @@ export class Transcript {
       });
   }
 
+  /** All that was taken is in lines. */
+  #isWhole(): boolean {
+    return this.#piece === undefined && this.#skip === 0;
+  }
+
   /** What was said so far; what may be the beginning of something masked waits for what follows. */
   #breakPiece(): void {
     const piece = this.#piece;
@@ -100,12 +147,14 @@ export class Transcript {
     const text = this.#mask.apply(piece.text);
     const length = text.length - this.#mask.open(text);
     if (length > 0) this.#entries.push({ role: 'assistant', kind: piece.kind, text: text.slice(0, length) });
+    this.progress.wrote(Math.max(piece.text.length - (text.length - length), 0));
     this.#piece = length === text.length ? undefined : { kind: piece.kind, text: text.slice(length) };
   }
 
   #later(): void {
     this.#timer ??= setTimeout(() => {
       this.#breakPiece();
+      if (this.#isWhole()) this.progress.whole();
       this.#write().catch((error: unknown) => {
         this.#ctx.runtime.log.warn({ err: error, sessionId: this.#lease.sessionId }, 'session.transcript_failed');
       });

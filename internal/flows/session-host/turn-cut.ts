@@ -3,7 +3,7 @@
 import type { ModelEvidence, TurnOutcome } from '../../adapters/harness/types.ts';
 import type { TurnEnd } from '../../core/session/session.ts';
 import type { Cap } from './channels.ts';
-import type { Launched } from './launch.ts';
+import type { Launched } from './launching.ts';
 import type { TurnSpans } from './spans.ts';
 
 /** What a turn was cancelled for. */
@@ -46,3 +46,9 @@ export function evidenceOf(launched: Launched, since: Date): ModelEvidence {
     ...(last.message !== null && { lastError: last.message }),
   };
 }
+
+/** Of a turn that another process has begun: what the model was asked before is not known here. */
+export const laterEvidenceOf = (launched: Launched, since: Date) => (): ModelEvidence | undefined => {
+  const seen = evidenceOf(launched, since);
+  return seen.calls === 0 ? undefined : seen;
+};

@@ -4,6 +4,7 @@
 
 import type { Sql } from '../../adapters/store/store.ts';
 import { blockedSessions, suspendLapsed, unblockSessions } from '../../adapters/store/sessions/hosts.ts';
+import { dropHolds } from '../../adapters/store/sessions/holds.ts';
 import { eventPayloads } from '../../adapters/store/events/event-reads.ts';
 import { unlessBusy } from '../../adapters/store/routing/project-lock.ts';
 import {
@@ -38,6 +39,7 @@ export async function upkeepTurn(ctx: FlowContext): Promise<void> {
     await archiveInactive(ctx);
   }
   await dropOldWork(ctx);
+  await dropHolds(ctx.db);
   for (const slot of await replaceableSlots(ctx.db, null)) if (isDue(ctx, slot)) await replace(ctx, slot);
 }
 

@@ -87,10 +87,12 @@ export async function buryDaemons(sql: Sql, self: string, known: readonly string
      returning id, worker_ids as "workerIds"`,
     [known, deadAfterSeconds, cutOffAfterSeconds, connectionName(''), self],
   );
-  // A process that is gone runs no session. One that is merely silent may: its leases end by themselves.
+  // A process that is gone runs no session. One that is merely silent may: its leases end by themselves; and so do those of
+  // sessions that its next life can take over.
   await sql.query(
-    `update svc.sessions set lease_until = now() - interval '1 second'
-      where leased_by = any($1::uuid[]) and lease_until > now()`,
+    `update svc.sessions s set lease_until = now() - interval '1 second'
+      where leased_by = any($1::uuid[]) and lease_until > now()
+        and not exists (select from svc.session_holds h where h.session_id = s.id and h.epoch = s.epoch)`,
     [known],
   );
   const workers = rows.flatMap((row) => row.workerIds);

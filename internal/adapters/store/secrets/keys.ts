@@ -29,6 +29,12 @@ const sealedTables = {
     select:
       'p.org_id as "orgId", r.project_id as "projectId", r.name from svc.receivers r join svc.projects p on p.id = r.project_id',
   },
+  'session-hold': {
+    table: 'svc.session_holds',
+    column: 'sealed',
+    select:
+      'p.org_id as "orgId", s.project_id as "projectId", r.session_id::text as name from svc.session_holds r join svc.sessions s on s.id = r.session_id join svc.projects p on p.id = s.project_id',
+  },
   'session-snapshot': {
     table: 'svc.session_snapshots',
     column: 'sealed',

@@ -4,6 +4,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
+import { type CursorWrite, moveHoldText } from './holds.ts';
 import type { Lease } from './hosts.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
@@ -197,12 +198,16 @@ export interface TranscriptEntry {
   readonly at?: Date;
 }
 
-/** Appends to a transcript. False where the lease is gone: another host, or nobody, writes it now. */
+/**
+ * Appends to a transcript. False where the lease is gone: another host, or nobody, writes it now. With a cursor both are
+ * written or neither is, and once, however often it is tried.
+ */
 export async function appendTranscript(
   sql: Sql,
   lease: Lease,
   entries: readonly TranscriptEntry[],
   now: Date,
+  write?: CursorWrite,
 ): Promise<boolean> {
   if (entries.length === 0) return true;
   const rows = entries.map(({ role, kind, text, detail, at }) => ({
@@ -212,16 +217,25 @@ export async function appendTranscript(
     text: storable(text),
     detail: detail === undefined ? undefined : storableJson(detail),
   }));
-  const written = await sql.query(
-    `with own as (
-       select id from svc.sessions where id = $1::uuid and epoch = $2::bigint and live for share
-     )
-     insert into svc.messages (session_id, seq, role, kind, text, detail, at)
+  const own = `own as (
+       select s.id from svc.sessions s where s.id = $1::uuid and s.epoch = $2::bigint and s.live for share
+     )`;
+  const lines = (rowsAt: string): string =>
+    `insert into svc.messages (session_id, seq, role, kind, text, detail, at)
        select own.id, nextval('svc.messages_seq'), r.role, r.kind, r.text, r.detail::jsonb, r.at
-         from own, json_to_recordset($3::json) as r (role text, kind text, text text, detail text, at timestamptz)`,
-    [lease.sessionId, lease.epoch, JSON.stringify(rows)],
-    'append-transcript',
-  );
+         from own, json_to_recordset(${rowsAt}::json) as r (role text, kind text, text text, detail text, at timestamptz)`;
+  const held = [lease.sessionId, lease.epoch];
+  const written =
+    write === undefined
+      ? await sql.query(`with ${own} ${lines('$3')}`, [...held, JSON.stringify(rows)], 'append-transcript')
+      : await sql.query(
+          `with ${own}, moved as (${moveHoldText})
+           ${lines('$5')}
+            where not exists (select from svc.session_holds h
+              where h.session_id = $1::uuid and h.epoch = $2::bigint and h.commits >= $4::bigint)`,
+          [...held, JSON.stringify(write.cursor), write.number, JSON.stringify(rows)],
+          'append-held-transcript',
+        );
   return written.rowCount > 0;
 }
 

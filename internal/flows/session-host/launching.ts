@@ -1,0 +1,90 @@
+// What a launch of a session is asked with and gives, whether it is brought up or gone on with; what it has opened is closed
+// where it fails, and when it is over.
+
+import type { HarnessConnection } from '../../adapters/harness/harness.ts';
+import type { HarnessListener } from '../../adapters/harness/types.ts';
+import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
+import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import type { Semaphore } from '../../base/semaphore.ts';
+import type { FlowContext } from '../context.ts';
+import type { HostPorts } from '../host-ports.ts';
+import type { ModelBudget } from './channels.ts';
+import type { Leavings } from './leavings.ts';
+import type { Mask } from './mask.ts';
+import type { Progress } from './progress.ts';
+import type { Transcript } from './transcript.ts';
+
+export interface Launched {
+  readonly connection: HarnessConnection;
+  readonly money: ModelBudget;
+  readonly sandbox: Sandbox;
+  readonly leavings: Leavings;
+  /** What it holds is kept for another daemon, once its harness has ended. */
+  keepWork(): void;
+  /** True where the conversation could not be resumed and the harness begins anew. */
+  readonly isAmnesic: boolean;
+  /**
+   * Lets go of it for the next life of this daemon, with what it is at: `down` then ends nothing. False where that life
+   * could not go on from here.
+   */
+  leave?(): Promise<boolean>;
+  /** Ends the process and what was opened for it; the sandbox's files stay. Safe again. */
+  down(): Promise<void>;
+}
+
+type Stop = () => Promise<void> | void;
+
+export interface LaunchRequest {
+  readonly session: ClaimedSession;
+  readonly listener: HarnessListener;
+  readonly transcript: Transcript;
+  readonly progress: Progress;
+  /** Told what must not be repeated. */
+  readonly mask: Mask;
+  /** Hears when a spend cap is reached. */
+  readonly onCapped: () => void;
+  /** Through which harnesses start. */
+  readonly gate: Semaphore;
+  /** Ends the launch early: what it has started is taken down at once. */
+  readonly signal: AbortSignal;
+}
+
+/** What `bring` gives; all that it has opened is closed where it throws, and by `down`. */
+export async function orTakenDown(
+  ctx: FlowContext,
+  ports: HostPorts,
+  request: LaunchRequest,
+  bring: (of: Launching) => Promise<Omit<Launched, 'down'>>,
+): Promise<Launched> {
+  const { session, signal } = request;
+  const stops: Stop[] = [];
+  const takeDown = async (): Promise<void> => {
+    for (let stop = stops.pop(); stop !== undefined; stop = stops.pop()) {
+      try {
+        await stop();
+      } catch (error) {
+        ctx.runtime.log.warn({ err: error, sessionId: session.sessionId }, 'session.teardown_failed');
+      }
+    }
+  };
+  // One at a time, and again for what was opened meanwhile.
+  let downing: Promise<void> = Promise.resolve();
+  const down = (): Promise<void> => (downing = downing.then(takeDown));
+  const onAbort = (): void => void down();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return { ...(await bring({ ...request, ctx, ports, stops })), down };
+  } catch (error) {
+    await down();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+export interface Launching extends LaunchRequest {
+  readonly ctx: FlowContext;
+  readonly ports: HostPorts;
+  readonly stops: Stop[];
+}
