@@ -247,6 +247,7 @@ describe('pages of what runs and of what people hold', () => {
         if (shots !== undefined) await page.screenshot({ path: `${shots}/why.png`, fullPage: true });
         throw error;
       });
+    await page.locator('.message', { hasText: /^\d\d:\d\d asks\s*rm -r build$/ }).waitFor();
     await hold(page, 'session-asks');
     await at(page, 'allow').click();
     await page.locator('.log pre', { hasText: 'allowed' }).first().waitFor();

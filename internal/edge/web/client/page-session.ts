@@ -7,6 +7,7 @@ import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
 import {
   Action,
+  Clock,
   Command,
   duration,
   Elapsed,
@@ -97,7 +98,7 @@ function Head(props: { readonly place: Place; readonly found: Found }): Markup {
     <div><dt>Turn</dt><dd data-testid="session-turn">${lastTurn === undefined ? 'none yet' : html`<span>${session.turns} ${lastTurn.state} <${Elapsed} since=${lastTurn.startedAt} until=${lastTurn.endedAt} /></span>`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
     <div><dt>Cost</dt><dd><span data-testid="session-cost">${cost}</span>
       ${capUsd === undefined ? null : html`<meter min="0" max=${capUsd} value=${spent} aria-label=${`spent ${cost}`}></meter>`}
-      ${usage.unpricedCalls === 0 ? null : html`<small>${usage.unpricedCalls} calls of unknown price</small>`}</dd></div>
+      ${usage.unpricedCalls === 0 ? null : html` <small>${usage.unpricedCalls} call${usage.unpricedCalls === 1 ? '' : 's'} of unknown price</small>`}</dd></div>
     <div><dt>Started by</dt><dd>${session.eventId === undefined ? origins[session.origin] : html`<a href=${pageHref(place, 'events', session.eventId)}>event ${session.eventId.slice(0, 8)} (why)</a>`}
       ${session.parentId === undefined ? null : html` <a href=${pageHref(place, 'sessions', session.parentId)}>session ${session.parentId.slice(0, 8)}</a>`}</dd></div>
     ${session.bindings.length === 0 ? null : html`<div><dt>Bound</dt><dd data-testid="session-bound"><${Bound} place=${place} session=${session} /></dd></div>`}
@@ -159,11 +160,11 @@ function Asks({ place, session, path, again }: Part): Markup | null {
         title,
         request,
         createdAt,
-      }) => html`<div class="notice" data-testid=${`ask-${id}`}><p><strong>asks</strong> ${title} <${Time} at=${createdAt} /></p>
-        <details><summary>What exactly</summary><pre>${JSON.stringify(request, null, 2)}</pre></details>
+      }) => html`<div class="notice ask" data-testid=${`ask-${id}`}><p><${Clock} at=${createdAt} withSeconds=${false} /> <strong>asks</strong> ${title}</p>
         <div class="actions">${button(id, 'Allow', 'allow', 'allow', `allow ${session.id} ${id}`)}
           ${button(id, 'Always allow', 'allow-always', 'allow_always', `allow ${session.id} ${id} --always`)}
-          ${button(id, 'Reject', 'reject', 'reject', `reject ${session.id} ${id}`)}</div></div>`,
+          ${button(id, 'Reject', 'reject', 'reject', `reject ${session.id} ${id}`)}</div>
+        <details><summary>What exactly</summary><pre>${JSON.stringify(request, null, 2)}</pre></details></div>`,
     )}
   </div>`;
 }

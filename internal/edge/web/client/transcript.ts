@@ -234,6 +234,7 @@ const kinds: { readonly [kind: string]: string } = {
   prompt: '',
   tool_call: '',
   tool_result: 'result',
+  permission: '',
 };
 
 function Entry(props: {
@@ -244,7 +245,8 @@ function Entry(props: {
   const { message, before, result } = props;
   const { seq, role, kind, text, at, delivery } = message;
   const isGoingOn = before !== undefined && before.role === role && before.kind === kind && kind === 'text';
-  const sender = delivery === undefined ? role : delivery.sender;
+  // What it asks, as below where it is answered.
+  const sender = kind === 'permission' ? 'asks' : delivery === undefined ? role : delivery.sender;
   const said = kinds[kind] ?? kind.replaceAll('_', ' ');
   const state = delivery === undefined || delivery.state === 'done' ? '' : ` (${delivery.state.replaceAll('_', ' ')})`;
   const head = html`<p class="who">${isGoingOn ? null : html`<span><${Clock} at=${at} withSeconds=${false} /> <strong>${sender}</strong>${said === '' || said === sender ? '' : ` ${said}`}${state}</span>`}</p>`;
