@@ -11,7 +11,7 @@ function jsonText(value: unknown): string {
 }
 
 /** `contains "bug"`, `is "high"` (docs/reference/where.md#clauses). */
-function clauseText(clause: unknown): string {
+export function clauseText(clause: unknown): string {
   if (clause === null || typeof clause !== 'object') return `is ${jsonText(clause)}`;
   const [operator, operand] = Object.entries(clause as { readonly [operator: string]: unknown })[0] ?? ['', undefined];
   const list = Array.isArray(operand) ? operand.map(jsonText).join(', ') : jsonText(operand);

@@ -1,7 +1,7 @@
 // What wakes whom: each trigger with its clauses, where it is declared, and whether it can match at all.
 
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
-import { valueText } from './detail.ts';
+import { clauseText } from './clause.ts';
 import { type Content, html, type Markup, Status } from './kit.ts';
 import { type List, ListPage, statusCell, timeCell } from './list.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
@@ -10,7 +10,7 @@ const whereText = (where: unknown): string => {
   const clauses = Object.entries(Object(where) as { readonly [path: string]: unknown });
   return clauses.length === 0
     ? 'everything'
-    : clauses.map(([path, clause]) => `${path} ${valueText(clause)}`).join(', ');
+    : clauses.map(([path, clause]) => `${path} ${clauseText(clause)}`).join(', ');
 };
 const routingText = (routing: unknown): string => {
   const { kind, target, routeBy } = Object(routing) as { kind?: string; target?: string; routeBy?: { kind?: string } };
@@ -57,7 +57,9 @@ const list: List<Trigger> = {
     {
       title: 'declared',
       cell: ({ source }) =>
-        source?.file == null ? '–' : html`<code>${source.file.replace(/^\.svc\//, '')}:${source.line}</code>`,
+        source?.file == null
+          ? '–'
+          : html`<code class="plain">${source.file.replace(/^\.svc\//, '')}:${source.line}</code>`,
     },
   ],
 };
