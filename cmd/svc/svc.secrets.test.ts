@@ -74,7 +74,7 @@ test('a connection is added with files, listed and removed', async () => {
     await done(['connection', 'add', 'codehost', 'gh', ...options], 'hush\n'),
     /api\/v1\/intake\/codehost\//,
   );
-  assert.match(await done(['connection', 'list']), /^gh +codehost +active +0 +http/m);
+  assert.match(await done(['connection', 'list']), /^gh +codehost +active +(?:now|\S+ ago) +0 +0 +http/m);
   await done(['connection', 'remove', 'gh']);
   assert.equal((await svc(['connection', 'remove', 'gh'])).code, 1);
 });

@@ -39,8 +39,8 @@ export function nameOf(item: unknown): string | undefined {
   const { name, slug, id, principalId, agent, ordinal, scheduleId, version, session } = Object(item) as {
     readonly [member: string]: unknown;
   };
-  // A trigger is told by its agent and its place there.
-  if (typeof agent === 'string' && typeof ordinal === 'number' && scheduleId === undefined)
+  // A trigger is told by its agent and its place there; sessions name the one that started them, and have ids.
+  if (typeof agent === 'string' && typeof ordinal === 'number' && id === undefined && scheduleId === undefined)
     return `${agent}#${ordinal}`;
   // A name that people see is no handle where there is a slug.
   const found = [
