@@ -10,9 +10,12 @@ import type { Channel, LastingProgram, SandboxProcess } from './types.ts';
 import { type Header, type LinkOptions, WireLink, type WireState } from './wire-link.ts';
 import { Connection, Program } from './wire-program.ts';
 
-const source = (name: string): string => readFileSync(new URL(name, import.meta.url), 'utf8');
-const init = source('./svc-processes.cjs') + source('./svc-init.cjs');
-const bridge = source('./svc-bridge.cjs');
+const source = (url: URL): string => readFileSync(url, 'utf8');
+// The packer finds files by such words.
+const init = [new URL('./svc-processes.cjs', import.meta.url), new URL('./svc-init.cjs', import.meta.url)]
+  .map(source)
+  .join('');
+const bridge = source(new URL('./svc-bridge.cjs', import.meta.url));
 
 /** Where the first process listens: a name, and no file, since its root may be read-only. `@` stands for a zero byte. */
 const socketName = '@svc-wire';
