@@ -87,7 +87,9 @@ for (const name of ['docker', 'podman'] as const) {
       await next.daemon.kill('SIGTERM');
     });
 
-    it('the engine: the session waits for it, and goes on when it is back', async () => {
+    const unshown =
+      name === 'podman' && 'not shown on Podman yet: its boxes do not depend on the program that was killed';
+    it('the engine: the session waits for it, and goes on when it is back', { skip: unshown }, async () => {
       const { api, daemon } = await bench.start('home');
       const session = await beginWorker(api, '!say ready.');
       const box = await hang(api, session, { boxesOf, hangs });
