@@ -101,6 +101,7 @@ const samples: { readonly [name: string]: readonly string[] } = {
   counts: ['true'],
   view: ['row'],
   origins: ['true'],
+  matches: ['true'],
   agent: ['rare', 'agent-0'],
   key: ['webhook.rare', 'never.seen'],
   live: ['true', 'false'],
