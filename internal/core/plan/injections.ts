@@ -1,5 +1,6 @@
-// Secrets that are to be injected, as a launch would refuse them (docs/reference/secrets.md#injection): two that claim one
-// header of one host, and one whose host the session does not reach. What changes after the apply, a launch still refuses.
+// Secrets that are to be injected, as a launch will refuse them (docs/reference/secrets.md#injection): two that claim one
+// header of one host, and one whose host the session does not reach. They are told as warnings: how a secret is injected is
+// not in the tree, and a push does not fail for what somebody has set, or will set, elsewhere.
 
 import { injectionOutside, together } from '../egress/egress.ts';
 import type { EnvMap } from '../../domain/spec.ts';
@@ -78,7 +79,7 @@ function checkConflict(used: readonly Injected[], report: Report): void {
       const message = `Injected secrets ${other.name} and ${one.name} both claim header ${header} of host ${host}`;
       const { resource, variable } = one;
       const hint = 'Let one of them name another host or header: svc secret edit.';
-      report({ resource, path: ['env', variable], code: 'injection-conflict', message, hint });
+      report({ resource, path: ['env', variable], code: 'injection-conflict', message, hint, severity: 'warning' });
       return;
     }
   }
@@ -102,6 +103,7 @@ function checkHosts(
     if (outside === undefined) continue;
     const message = `Injected secret ${one.name}: its host ${outside.host} is not among those that the session may reach (network.allow)`;
     const hint = `Add ${outside.host} to network.allow of the project and of the installation.`;
-    report({ resource: one.resource, path: ['env', one.variable], code: 'injection-host', message, hint });
+    const { resource, variable } = one;
+    report({ resource, path: ['env', variable], code: 'injection-host', message, hint, severity: 'warning' });
   }
 }

@@ -13,6 +13,8 @@ export interface Judged {
   readonly environment?: { readonly [field: string]: unknown };
   /** The code and the path of what apply says; null where it takes it. */
   readonly apply: readonly [code: string, path: string] | null;
+  /** It takes it, and says that as a warning: what is wrong is not in the tree. */
+  readonly warns?: true;
   /**
    * The reason of a session that was put past apply; `up`: it comes up all the same, since what apply refuses is of other
    * providers, or of no use; absent where it cannot be put there.
@@ -175,9 +177,10 @@ export async function judgeBothWays(bench: HostBench, cases: readonly Judged[]):
     const files = [fileOf(nameOf(index), one)];
     const { status, body } = await api('POST', 'P/apply', { files, dryRun: true, prune: false });
     const diagnostics = (body['diagnostics'] ?? []) as unknown as Told[];
-    const errors = diagnostics.filter(({ severity }) => severity === 'error');
+    const wanted = one.warns === true ? 'warning' : 'error';
+    const errors = diagnostics.filter(({ severity }) => severity === wanted);
     const found = [status, errors.map(({ code, path }) => [code, path])[0] ?? null];
-    const asWanted = [one.apply === null ? 200 : 422, one.apply];
+    const asWanted = [one.apply === null || one.warns === true ? 200 : 422, one.apply];
     const isPlaced = errors.every(({ line, message }) => (line ?? 0) > 1 && message.length < 400);
     if (JSON.stringify(found) !== JSON.stringify(asWanted) || !isPlaced) {
       const told = errors.map(({ code, path, line, message }) => `${line}: ${code} ${path}: ${message}`);

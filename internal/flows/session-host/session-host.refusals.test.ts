@@ -43,12 +43,14 @@ const SETTINGS: readonly Judged[] = [
     what: 'two injected secrets that claim one header of one host',
     agent: secrets('one', 'two'),
     apply: ['injection-conflict', 'env.B'],
+    warns: true,
     launch: /^Injected secrets one and two both claim header x-key of host in\.test$/,
   },
   {
     what: 'an injected secret whose host is not in the list',
     agent: secrets('far', 'one'),
     apply: ['injection-host', 'env.A'],
+    warns: true,
     launch:
       /^Injected secret far: its host out\.test is not among those that the session may reach \(network\.allow\)$/,
   },

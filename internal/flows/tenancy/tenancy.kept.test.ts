@@ -57,6 +57,7 @@ const goesWith: { readonly [table: string]: string } = {
   session_diffs: 'sessions',
   session_egress: 'sessions',
   session_files: 'sessions',
+  session_holds: 'sessions',
   session_leases: 'sessions',
   session_snapshot_pieces: 'session_snapshots',
   session_snapshots: 'sessions',
