@@ -53,13 +53,17 @@ const uuid = (kind: number, time = ms): string =>
 const at = `to_timestamp(${ms} / 1000.0)`;
 const old = `((extract(epoch from now()) - 900 * 86400)::bigint * 1000 + n)`;
 const oldAt = `to_timestamp(${old} / 1000.0)`;
+/** Endpoints by which few and by which most of the events came in. */
+export const rareEndpoint = '00000000-0000-4000-9000-000000000001';
+export const oftenEndpoint = '00000000-0000-4000-9000-000000000002';
 const agentId = `('00000000-0000-4000-8000-' || lpad(to_hex(n % 20), 12, '0'))::uuid`;
 
 const rows = (kind: (one: number) => string, time: string): string[] => [
-  `insert into svc.events (id, seq, project_id, key, dedup_hash, received_at, router_status, reason, severity)
+  `insert into svc.events (id, seq, project_id, key, dedup_hash, received_at, router_status, reason, severity, endpoint_id)
    select ${kind(1)}, n, $project, case when n <= 10 then 'webhook.rare' else 'webhook.received' end, sha256(${kind(1)}::text::bytea),
           ${time}, case when n % 7 = 0 then 'unmatched' when n <= 10 then 'failed' else 'routed' end,
-          case when n <= 10 then 'because' end, case when n <= 10 then 'warning' end from $rows`,
+          case when n <= 10 then 'because' end, case when n <= 10 then 'warning' end,
+          case when n <= 10 then '${rareEndpoint}'::uuid else '${oftenEndpoint}'::uuid end from $rows`,
   `insert into svc.event_bodies (event_id, raw) select ${kind(1)}, '{"a": 1}' from $rows`,
   `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids)
    select ${kind(1)}, ${agentId}, 0, 'agent-' || n % 20, 'spawn', array[${kind(2)}] from $rows`,

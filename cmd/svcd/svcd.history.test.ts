@@ -22,6 +22,8 @@ import {
   type Explained,
   explained,
   type HistoryOf,
+  oftenEndpoint,
+  rareEndpoint,
   type Recorder,
   recordStatements,
   type Sent,
@@ -92,6 +94,11 @@ async function furnish({ api, database: { db } }: TestDaemon): Promise<HistoryOf
     `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at)
      select gen_random_uuid(), a.project_id, a.id, a.name, 1, 'manual', 'blocked', 't', now(), now() from svc.agents a`,
   );
+  await db.query(
+    `insert into svc.endpoints (id, project_id, name, slug, auth, status)
+     select e.id::uuid, p.id, e.name, e.name || '-slug', '{"kind": "none"}', 'ready' from svc.projects p, (values ($1, 'rare'), ($2, 'often')) as e (id, name)`,
+    [rareEndpoint, oftenEndpoint],
+  );
   return rows[0] as HistoryOf;
 }
 
@@ -103,6 +110,7 @@ const samples: { readonly [name: string]: readonly string[] } = {
   origins: ['true'],
   matches: ['true'],
   agent: ['rare', 'agent-0'],
+  endpoint: ['rare', 'often', 'gone'],
   key: ['webhook.rare', 'never.seen'],
   live: ['true', 'false'],
   all: ['true'],

@@ -78,6 +78,7 @@ export const listEvents = operation({
     ),
     status: v.optional(eventStatus),
     severity: v.optional(eventSeverity),
+    endpoint: v.optional(v.pipe(v.string(), v.description('Of the endpoint of this name only.'))),
   }),
   answers: { 200: pageOf('EventPage', listedEvent) },
 });

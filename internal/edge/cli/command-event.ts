@@ -17,7 +17,14 @@ export const eventList: Handler = async (call) => {
   const now = call.screen.now();
   return showList(call, client, {
     operation: events.listEvents,
-    input: { query: { key: call.text('key'), status: call.text('status'), severity: call.text('severity') } },
+    input: {
+      query: {
+        key: call.text('key'),
+        status: call.text('status'),
+        severity: call.text('severity'),
+        endpoint: call.text('endpoint'),
+      },
+    },
     limit: 50,
     empty: 'no events',
     whenEmpty: async () => await doubt(call),

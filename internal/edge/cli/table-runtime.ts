@@ -29,6 +29,7 @@ const eventCommands: readonly CommandSpec[] = [
         choices: ['pending', 'routed', 'unmatched', 'failed'],
       },
       { name: 'severity', type: 'string', value: 'S', help: 'warning or error', choices: ['warning', 'error'] },
+      { name: 'endpoint', type: 'string', value: 'E', help: 'that came in by this endpoint only' },
       WATCH,
       LIMIT,
     ],

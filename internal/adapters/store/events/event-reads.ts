@@ -96,6 +96,8 @@ export interface EventFilter {
   readonly keyLike?: { readonly pattern: string; readonly not: boolean } | undefined;
   readonly status?: RouterStatus | undefined;
   readonly severity?: 'warning' | 'error' | undefined;
+  /** Only events that came in by this endpoint. */
+  readonly endpointId?: string | undefined;
   /** Only events recorded before the one of this number. */
   readonly before?: number | undefined;
   /** Bytes; the payload of an event with a larger body is null. */
@@ -140,6 +142,7 @@ export async function listEvents(
           and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)${rare(filter)}
           and ($5::bigint is null or e.seq < $5::bigint) and ($10::bigint is null or e.seq >= $10::bigint)
           and ($8::text is null or (e.key like $8::text) <> $9::boolean)
+          and ($11::uuid is null or e.endpoint_id = $11::uuid)
         order by e.seq desc limit $6::int)
      select ${selected('$7::int')} from page e left join svc.event_bodies b on b.event_id = e.id order by e.seq desc`,
     [
@@ -153,6 +156,7 @@ export async function listEvents(
       filter.keyLike?.pattern ?? null,
       filter.keyLike?.not ?? false,
       floor,
+      filter.endpointId ?? null,
     ],
   );
   const isCut = rows.length < filter.limit && floor !== null;
@@ -165,7 +169,8 @@ export async function countAllEvents(sql: Sql, projectId: string, filter: EventF
     `select count(*)::int as n from svc.events e
       where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
         and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)${rare(filter)}
-        and ($5::text is null or (e.key like $5::text) <> $6::boolean)`,
+        and ($5::text is null or (e.key like $5::text) <> $6::boolean)
+        and ($7::uuid is null or e.endpoint_id = $7::uuid)`,
     [
       projectId,
       filter.key ?? null,
@@ -173,6 +178,7 @@ export async function countAllEvents(sql: Sql, projectId: string, filter: EventF
       filter.severity ?? null,
       filter.keyLike?.pattern ?? null,
       filter.keyLike?.not ?? false,
+      filter.endpointId ?? null,
     ],
   );
   return rows[0]?.n ?? 0;
@@ -185,6 +191,15 @@ export async function endpointOfEvent(sql: Sql, endpointId: string | null): Prom
     endpointId,
   ]);
   return rows[0]?.name;
+}
+
+/** The id of the endpoint of a name, reserved or in use; null where the project has none. */
+export async function endpointNamed(sql: Sql, projectId: string, name: string): Promise<string | null> {
+  const { rows } = await sql.query<{ id: string }>(
+    'select id from svc.endpoints where project_id = $1::uuid and name = $2::text',
+    [projectId, name],
+  );
+  return rows[0]?.id ?? null;
 }
 
 /** Whether a project has an event, and why routing of it failed, where it did. */

@@ -3,6 +3,7 @@
 import * as api from '../../../../schemas/api/events.ts';
 import {
   countAllEvents,
+  endpointNamed,
   endpointOfEvent,
   eventById,
   type EventFilter,
@@ -81,10 +82,15 @@ export const eventRoutes: readonly Route[] = [
     const { limit, before } = readNumberPage(query);
     const { status, severity } = query;
     const isRow = query.view === 'row';
+    const endpointId = query.endpoint === undefined ? undefined : await endpointNamed(ctx.db, where.id, query.endpoint);
+    // Nothing came in by an endpoint that is not there, as nothing has a key that was never seen.
+    if (endpointId === null)
+      return ok({ items: [], nextCursor: null, ...counted(query.counts === 'true' ? 0 : undefined) });
     const filter = {
       ...keyFilter(query.key),
       status,
       severity,
+      endpointId,
       before,
       // A row shows no payload: then none leaves the database.
       payloadMax: isRow ? -1 : listedPayloadMax,

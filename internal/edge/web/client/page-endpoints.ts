@@ -90,7 +90,7 @@ function Whole(props: {
         : html`<${Table} label="Triggers" columns=${[{ title: 'Trigger' }, { title: 'Event' }, { title: 'Status' }]}>
       ${triggers.map((one) => html`<tr><td><a href=${pageHref(place, 'triggers', `${one.agent}-${one.ordinal}`)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`
     }
-    <p><a href=${`${pageHref(place, 'events')}?key=webhook.received`}>Its events</a></p>
+    <p><a href=${`${pageHref(place, 'events')}?endpoint=${encodeURIComponent(endpoint.name)}`}>Its events</a></p>
     <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${asked('Delete the endpoint', 'DELETE', props.path)} /></div>
   </div>`;
 }

@@ -22,6 +22,7 @@ const list: List<ListedEvent> = {
     { field: 'key', label: 'Key', example: 'webhook.*' },
     { field: 'status', label: 'Outcome', options: ['pending', 'routed', 'unmatched', 'failed'] },
     { field: 'severity', label: 'Severity', options: ['warning', 'error'] },
+    { field: 'endpoint', label: 'Endpoint' },
   ],
   columns: [
     { title: 'key', cell: ({ key }) => key },
