@@ -228,3 +228,68 @@ test('a daemon that is gone for a moment is said, and followed again: no row is 
   assert.match(await at(page, 'newer').innerText(), /has been updated.*Load it again/);
   await context.close();
 });
+
+test('a role is given by its button alone, an endpoint leads to its own events, and what is no filter stays', async () => {
+  const { page, context, complaints } = await signedIn();
+  const { api } = shown.daemon;
+  await api('POST', '/api/v1/orgs/default/members', { email: 'ann@example.org', role: 'member' });
+  assert.equal((await api('POST', 'P/members', { email: 'ann@example.org', role: 'viewer' })).status, 201);
+  const roleOf = async (): Promise<string | undefined> => {
+    const { items } = (await api('GET', 'P/members')).body as unknown as { items: { email: string; role: string }[] };
+    return items.find(({ email }) => email === 'ann@example.org')?.role;
+  };
+  await go(page, pathOf(root, 'members'), 'page-members');
+  const ann = page.locator('[data-row]', { hasText: 'ann@example.org' });
+  await ann.locator('[data-testid="role"]').selectOption('admin');
+  await ann.locator('[data-testid="set-role"]').waitFor();
+  assert.equal(await roleOf(), 'viewer');
+  await ann.locator('[data-testid="set-role"]').click();
+  await ann.locator('[data-testid="set-role"]').waitFor({ state: 'detached' });
+  assert.equal(await roleOf(), 'admin');
+
+  const id = await shown.post();
+  await go(page, pathOf(root, 'endpoints/reports'), 'page-endpoint');
+  await page.getByRole('link', { name: 'Its events' }).click();
+  await at(page, `row-event-${id}`).waitFor();
+  assert.match(page.url(), /\/events\?endpoint=reports$/);
+  const { body } = await api('GET', 'P/events?endpoint=reports&counts=true&limit=1');
+  assert.equal(await page.locator('tbody tr').count(), Math.min(50, Number(body['total'])));
+  assert.deepEqual((await api('GET', 'P/events?endpoint=gone&counts=true')).body, {
+    items: [],
+    nextCursor: null,
+    total: 0,
+  });
+
+  await go(page, pathOf(root, 'spend?by=session&agent=nobody'), 'page-spend');
+  await page.getByRole('button', { name: 'Without filters' }).click();
+  await page.waitForURL(({ search }) => search === '?by=session');
+  assert.equal(await page.locator('h1').innerText(), 'Spend by session');
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test('a time that the zone of a schedule leaves out on a day is said, and when it fires instead', async () => {
+  const { page, context } = await signedIn();
+  // The day is not today: the daemon's answer is moved to the next on which the clocks of Berlin go forward.
+  await page.route('**/schedules/timeline', async (route) => {
+    const response = await route.fetch();
+    const timeline = (await response.json()) as { ticks: { scheduleId: string }[] };
+    const ticks = timeline.ticks.slice(0, 1).map((tick) => ({ ...tick, at: '2027-03-28T01:00:00.000Z' }));
+    const moved = { ...timeline, from: '2027-03-27T12:00:00.000Z', to: '2027-03-28T12:00:00.000Z', ticks };
+    await route.fulfill({ response, json: moved });
+  });
+  await page.route('**/schedules?limit=200', async (route) => {
+    const response = await route.fetch();
+    const list = (await response.json()) as { items: object[] };
+    const items = list.items.map((one) => ({ ...one, cron: '30 2 * * *', timezone: 'Europe/Berlin' }));
+    await route.fulfill({ response, json: { ...list, items } });
+  });
+  await go(page, pathOf(root, 'schedules'), 'page-schedules');
+  const said = page.locator('.notice', { hasText: '02:30 is not there' });
+  await said.waitFor();
+  assert.match(
+    await said.innerText(),
+    /^[\w-]+#\d+: 02:30 is not there on 28 Mar 2027 in Europe\/Berlin: fires 03:00$/,
+  );
+  await context.close();
+});

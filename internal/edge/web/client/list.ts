@@ -18,7 +18,7 @@ import {
   useRead,
 } from './kit.ts';
 import { type Topic, useLive } from './live.ts';
-import { navigate, pageHref, type PageProps, type Place, setQuery } from './pages.ts';
+import { pageHref, type PageProps, type Place, setQuery } from './pages.ts';
 
 export interface Filter {
   /** Of the API and of the address. */
@@ -265,7 +265,9 @@ function Shown<R>(props: ShownProps<R>): Markup {
     props.onRelease();
   };
   const isFiltered = (list.filters ?? []).some(({ field }) => (query.get(field) ?? '') !== '');
-  const unfiltered = (): void => navigate(pageHref(place, list.page));
+  // What is no filter stays: what the sums are grouped by, or the page that the list is a part of.
+  const unfiltered = (): void =>
+    setQuery(Object.fromEntries((list.filters ?? []).map(({ field }) => [field, null] as const)));
   return html`<div>
     <div class="news" role="status">${waiting.length === 0 || cursor !== null ? null : html`<button type="button" class="primary" data-testid="new-rows" onClick=${showNew}>${waiting.length} new</button>`}</div>
     ${

@@ -22,7 +22,7 @@ function Role({ place, member }: { readonly place: Place; readonly member: Membe
   };
   const choose = (event: Event): void => setRole((event.currentTarget as HTMLSelectElement).value);
   const who = member.email ?? member.name;
-  return html`<span class="action"><select aria-label=${`Role of ${member.name}`} data-testid="role" value=${role} disabled=${!isAllowed} onChange=${choose}>
+  return html`<span class="action role"><select aria-label=${`Role of ${member.name}`} data-testid="role" value=${role} disabled=${!isAllowed} onChange=${choose}>
     ${roles.map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select>
     ${isAllowed ? null : html`<small>needs members:write</small>`}
     ${role === member.role ? null : html`<${Action} place=${place} label="Set role" testId="set-role" needs="members:write" primary=${true} command=${`svc member set ${who} --role ${role}`} run=${run} />`}</span>`;

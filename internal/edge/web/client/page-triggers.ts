@@ -25,6 +25,9 @@ function matchCell({ lastMatch = null, since = null, cron }: Trigger, place: Pla
   return html`<${Status} kind="wait" text=${since === null ? `never ${did}` : `not ${did} lately`} />`;
 }
 
+/** The parts of a file's path, which a narrow column may break between: `agents/`, `greeter.yaml`. */
+const foldersOf = (file: string): readonly string[] => file.replace(/^\.svc\//, '').split(/(?<=\/)/);
+
 const list: List<Trigger> = {
   page: 'triggers',
   title: 'Triggers',
@@ -59,7 +62,7 @@ const list: List<Trigger> = {
       cell: ({ source }) =>
         source?.file == null
           ? '–'
-          : html`<code class="plain">${source.file.replace(/^\.svc\//, '')}:${source.line}</code>`,
+          : html`<code class="source">${foldersOf(source.file).map((one) => html`<wbr />${one}`)}:${source.line}</code>`,
     },
   ],
 };
