@@ -237,7 +237,7 @@ const sandboxes = v.strictObject({
           v.strictObject({
             endpoint: text(
               4096,
-              'https://host[:port] of a store that speaks the API of S3; buckets are named in the path.',
+              '`https://host[:port]` of a store that speaks the API of S3; buckets are named in the path.',
             ),
             bucket: text(63, 'The bucket.'),
             region: optional(text(64, 'us-east-1.')),

@@ -247,7 +247,7 @@ const answers: readonly (readonly [line: string, code: number, words: RegExp])[]
     2,
     /no entry has the action repository\.create\ndid you mean repository\.created\?/,
   ],
-  ['audit list --action nothing.of.the.kind', 0, /^nothing yet$/m],
+  ['audit list --action nothing.of.the.kind', 0, /^no such entries$/m],
   ['audit list --help', 0, /such as secret\.revealed$/m],
   ['session list --agent nope', 1, /there is no agent nope/],
   ['session list --project nope', 1, /looked in project nope of organization default/],

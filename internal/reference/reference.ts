@@ -15,6 +15,8 @@ import {
 } from '../domain/events.ts';
 import { payloadRows } from '../domain/payloads.ts';
 import { settings } from '../base/config/config.ts';
+import { examplesOf } from '../edge/cli/examples.ts';
+import { helpOf } from '../edge/cli/help.ts';
 import { usageOf } from '../edge/cli/parse.ts';
 import type { CommandSpec, OptionSpec } from '../edge/cli/types.ts';
 import { globalOptions } from '../edge/cli/table-global.ts';
@@ -48,11 +50,12 @@ const optionText = ({ name, short, type, value }: OptionSpec): string => {
 const optionTable = (options: readonly OptionSpec[]): string =>
   table(
     ['Option', ''],
-    options.map((one) => [code(optionText(one)), one.help]),
+    options.map((one) => [code(optionText(one)), helpOf(one)]),
   );
 
 function commandPart(command: CommandSpec): string[] {
   const { words, summary, args, options, notes } = command;
+  const examples = examplesOf(words);
   return [
     `## ${words.join(' ')}`,
     `${summary}.`,
@@ -67,6 +70,7 @@ function commandPart(command: CommandSpec): string[] {
         ]),
     ...(options.length === 0 ? [] : [optionTable(options)]),
     ...(notes === undefined ? [] : [notes.map((note) => `- ${noteText(note)}`).join('\n')]),
+    ...(examples.length === 0 ? [] : [`\`\`\`\n${examples.join('\n')}\n\`\`\``]),
   ];
 }
 

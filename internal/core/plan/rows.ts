@@ -262,7 +262,7 @@ export function planEndpoints(facts: Facts, webhooks: readonly WebhookAt[], repo
         path: ['triggers', at.ordinal, 'auth'],
         code: 'endpoint-auth-conflict',
         message: `Webhook endpoint ${name} exists with auth ${describe(stored)}; ${describe(auth)} differs from it`,
-        hint: `Leave auth out to use the stored one, or delete the endpoint first: svc endpoint delete ${name}`,
+        hint: `Leave auth out to use the stored one, or name another endpoint; once no trigger uses this one: svc endpoint delete ${name}`,
       });
     } else if (stored === null && create === undefined) {
       report({

@@ -55,7 +55,7 @@ function triggerOf({ name, event, cron, timezone }: Wishes): string {
   }
   return `  - event: webhook.received
     endpoint: ${/^[a-z0-9][a-z0-9-]*$/.test(name) ? name : 'reports'}
-    auth: { kind: none } # anyone who knows the address; hmac_sha256 or bearer_token with a secret for more
+    auth: { kind: none } # anyone who knows the address; with a secret: { kind: hmac_sha256, secretRef: NAME }
     message: 'A report arrived: {{ title }}'
     routing: { kind: spawn }
 `;

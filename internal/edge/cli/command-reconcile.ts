@@ -37,7 +37,7 @@ export const reconcileList: Handler = async (call) => {
     operation: reconciles.listReconciles,
     input: { query: { repository: call.text('repo'), status: call.text('status') } },
     limit: 20,
-    empty: 'no runs yet',
+    empty: call.text('repo') === undefined && call.text('status') === undefined ? 'no runs yet' : 'no such runs',
     head: ['started', 'repository', 'status', 'commit', 'reason', 'took', 'changes', 'id'],
     row: ({ value: run }) => {
       const ms = runMs(run);

@@ -215,7 +215,7 @@ export const auditList: Handler = async (call) => {
     limit: 50,
     whenEmpty: () =>
       checkAction(call, async () => (await client.list(operation, { params: scope.params }, 1_000)).items),
-    empty: 'nothing yet',
+    empty: Object.values(auditFilters(call)).every((value) => value === undefined) ? 'nothing yet' : 'no such entries',
     head: ['at', 'who', 'action', 'subject', 'request'],
     row: (entry) => [
       relativeTime(entry.at('at'), now),

@@ -1,5 +1,6 @@
 // Help from the command table: for everything, for a group and for one command.
 
+import { examplesOf } from './examples.ts';
 import { usageOf } from './parse.ts';
 import type { Paint } from './text.ts';
 import type { CommandSpec, OptionSpec } from './types.ts';
@@ -51,6 +52,8 @@ export function commandHelp(command: CommandSpec, globals: readonly OptionSpec[]
   const rest = globals.filter((option) => !own.has(option.name));
   lines.push('', paint('bold', 'options everywhere'), ...optionLines(rest));
   if (command.notes !== undefined) lines.push('', ...command.notes);
+  const examples = examplesOf(command.words);
+  if (examples.length > 0) lines.push('', paint('bold', 'for example'), ...examples.map((line) => `  ${line}`));
   return lines.join('\n');
 }
 
@@ -62,5 +65,11 @@ function optionLines(options: readonly OptionSpec[]): string[] {
     return `${name} ${option.value ?? 'VALUE'}${option.type === 'list' ? '…' : ''}`;
   });
   const width = Math.max(...left.map((text) => text.length));
-  return options.map((option, index) => `  ${(left[index] ?? '').padEnd(width)}  ${option.help}`);
+  return options.map((option, index) => `  ${(left[index] ?? '').padEnd(width)}  ${helpOf(option)}`);
+}
+
+/** What an option is for, with the values that it takes where its text does not say them. */
+export function helpOf({ help, value, choices = [] }: OptionSpec): string {
+  const said = `${help} ${value ?? ''}`;
+  return choices.every((choice) => said.includes(choice)) ? help : `${help}: ${choices.join(', ')}`;
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { commandsWithExamples, examplesOf } from './examples.ts';
 import { Misuse } from './failure.ts';
+import { commandHelp } from './help.ts';
 import { parseArgv } from './parse.ts';
 import { globalOptions } from './table-global.ts';
 import { commands } from './table.ts';
@@ -78,4 +80,31 @@ test('no command is named twice, and each can be loaded', async () => {
   const names = commands.map((command) => command.words.join(' '));
   assert.equal(new Set(names).size, names.length);
   for (const command of commands) assert.equal(typeof (await command.load()), 'function', command.words.join(' '));
+});
+
+test('every example of the help is read as the command that it stands under', () => {
+  const words = commands.map((command) => command.words.join(' '));
+  for (const name of commandsWithExamples()) {
+    assert.ok(words.includes(name), name);
+    for (const line of examplesOf(name.split(' '))) {
+      // As a shell would split it, without what it sends elsewhere.
+      const typed = [...line.replace(/ > \S+$/, '').matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(
+        ([, double, single, plain]) => double ?? single ?? plain ?? '',
+      );
+      assert.equal(typed.shift(), 'svc', line);
+      assert.equal(parseArgv(typed, commands, globalOptions).command?.words.join(' '), name, line);
+    }
+  }
+});
+
+test('help names every value that an option takes, and how programs are set apart', () => {
+  const plain = (_: string, text: string): string => text;
+  for (const command of commands) {
+    const text = commandHelp(command, globalOptions, plain);
+    for (const choice of command.options.flatMap(({ choices = [] }) => choices))
+      assert.ok(text.includes(choice), choice);
+  }
+  const exec = commands.find(({ words }) => words.join(' ') === 'session exec');
+  assert.ok(exec !== undefined);
+  assert.match(commandHelp(exec, globalOptions, plain), /svc session exec ID -- ARGV…/);
 });

@@ -211,7 +211,7 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
 /** `svc repo add NAME [options]`. */
 export function usageOf(command: CommandSpec): string {
   const args = command.args.map((arg) => {
-    const shown = arg.choices === undefined ? arg.name : arg.choices.join('|');
+    const shown = arg.many === true ? `-- ${arg.name}…` : (arg.choices?.join('|') ?? arg.name);
     return arg.optional === true ? `[${shown}]` : shown;
   });
   return ['svc', ...command.words, ...args, ...(command.options.length > 0 ? ['[options]'] : [])].join(' ');

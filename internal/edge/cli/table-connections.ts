@@ -144,7 +144,7 @@ const errtrackCommands: readonly CommandSpec[] = [
         value: 'PROJECT',
         help: 'the project that is connected (default: the active one)',
       },
-      { name: 'replace', type: 'flag', help: 'not implemented; says what to do instead' },
+      { name: 'replace', type: 'flag', help: 'refused: says how to replace a connection' },
       NO_BROWSER,
       NO_WAIT,
     ],

@@ -29,7 +29,13 @@ export const everydayCommands: readonly CommandSpec[] = [
     args: [{ name: 'DIR', help: 'where .svc/ is made (default: here)', optional: true, completes: 'directory' }],
     options: [
       { name: 'name', type: 'string', value: 'AGENT', help: 'name of the agent (default: triage)' },
-      { name: 'harness', type: 'string', value: 'H', help: 'what runs it', choices: ['harness-a', 'harness-b'] },
+      {
+        name: 'harness',
+        type: 'string',
+        value: 'H',
+        help: 'what runs it (default: harness-a)',
+        choices: ['harness-a', 'harness-b'],
+      },
       { name: 'event', type: 'string', value: 'KEY', help: 'what wakes it (default: webhook.received)' },
       { name: 'cron', type: 'string', value: 'CRON', help: 'a schedule instead, such as "0 7 * * 1-5"' },
       { name: 'timezone', type: 'string', value: 'ZONE', help: 'of the schedule (default: UTC)' },

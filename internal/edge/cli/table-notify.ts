@@ -1,5 +1,6 @@
 // The part of the command table about whom a project tells of what happens in it.
 
+import { CONDITIONS } from '../../domain/notification.ts';
 import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
@@ -9,7 +10,7 @@ const CONDITION: OptionSpec = {
   name: 'on',
   type: 'list',
   value: 'CONDITION',
-  help: 'what it is told of, such as sync-failed; every condition when absent',
+  help: `what it is told of; every condition when absent: ${CONDITIONS.join(', ')}`,
 };
 const receiverSettings: readonly OptionSpec[] = [
   { name: 'connection', type: 'string', value: 'NAME', help: 'chat: the connection' },

@@ -45,11 +45,11 @@ const plainOfCell = (cell: Tokens.TableCell): string => cell.tokens.map(plainOf)
 
 const anchor = /^<a id="([\w.-]+)">$/;
 
-/** What stands as HTML in a page: anchors, and comments, which are for editors. */
-function markup(text: string): string {
+/** What stands as HTML in a page: anchors, and comments, which are for editors. `idOf` makes the attribute of an id. */
+function markup(text: string, idOf: (id: string) => string): string {
   if (/^<!--[\s\S]*?-->\s*$/.test(text)) return '';
   const id = anchor.exec(text.trim())?.[1];
-  if (id !== undefined) return `<a id="${id}">`;
+  if (id !== undefined) return `<a${idOf(id)}>`;
   return text.trim() === '</a>' ? '</a>' : escapeHtml(text);
 }
 
@@ -78,6 +78,13 @@ export function render(text: string, linkOf: (href: string) => string | undefine
     if (token['depth'] === 2) contents.push([id, name]);
     sections.push({ id, title: name, text: '' });
   }
+  // An id stands once in a page: an anchor that has the name of a heading leads to the heading.
+  const given = new Set(ids.values());
+  const idOf = (id: string): string => {
+    if (given.has(id)) return '';
+    given.add(id);
+    return ` id="${escapeHtml(id)}"`;
+  };
   marked.use({
     renderer: {
       heading(token) {
@@ -91,7 +98,7 @@ export function render(text: string, linkOf: (href: string) => string | undefine
         return to === undefined ? shown : `<a href="${escapeHtml(to)}">${shown}</a>`;
       },
       image: ({ text: alternative }) => escapeHtml(alternative),
-      html: ({ text: given }) => markup(given),
+      html: ({ text: raw }) => markup(raw, idOf),
       code({ text: code, lang }) {
         const language = /^[a-z]+/.exec(lang ?? '')?.[0];
         return `<pre${language === undefined ? '' : ` data-language="${language}"`}><code>${escapeHtml(code)}</code></pre>\n`;
