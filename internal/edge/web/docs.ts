@@ -226,8 +226,13 @@ function sendSearch(visit: Visit, pages: readonly DocsPage[], groups: readonly G
   const hits = searchDocs(pages, query);
   const items = hits.map(({ page, section }) => {
     const href = `${addressOf(page.name)}${section.id === '' ? '' : `#${section.id}`}`;
-    const title = [page.made.title, section.title === page.made.title ? '' : section.title].filter(Boolean).join(' › ');
-    return `<li><a href="${escapeHtml(href)}">${escapeHtml(title)}</a><p>${excerptHtml(section.text, wordsOf(query))}</p></li>`;
+    // A guide and a page of the reference may have one title.
+    const group = groups.find(({ links }) => links.some(([one]) => one === addressOf(page.name)))?.title ?? '';
+    const heading = section.title === page.made.title ? '' : section.title;
+    const title = [group, page.made.title, heading].filter(Boolean).join(' › ');
+    // Beneath a title may stand nothing but the first heading.
+    const text = section.text.trim() === '' ? page.made.sections.map((one) => one.text).join('\n') : section.text;
+    return `<li><a href="${escapeHtml(href)}">${escapeHtml(title)}</a><p>${excerptHtml(text, wordsOf(query))}</p></li>`;
   });
   const said =
     query === ''

@@ -132,6 +132,10 @@ describe('the documentation', () => {
         (await textOf('/docs/search?q=rollback')).split('class="hits"')[1] ?? '',
       ) ?? [];
     assert.match(first, /rollback/i);
+    // Of one title in a guide and in the reference it is said which is which, and each has some of its text.
+    const same = (await textOf('/docs/search?q=secret')).split('class="hits"')[1] ?? '';
+    for (const title of ['Operate › Secrets', 'Reference › Secrets'])
+      assert.match(same, new RegExp(`>${title}</a><p>[^/]*<mark>`), title);
     const none = await textOf(`/docs/search?q=${encodeURIComponent('<img src=x> zzqq')}`);
     assert.ok(!none.includes('<img') && none.includes('Nothing has all of these words'));
     assert.equal((await get(`/docs/search?q=${'x'.repeat(4_000)}`)).status, 200);
