@@ -40,3 +40,9 @@ export function nearest(word: string, candidates: Iterable<string>, limit = 2): 
   }
   return best;
 }
+
+/** The one candidate that goes on where `word` ends, as secretRef after secret; none for words of fewer than three letters. */
+export function completed(word: string, candidates: readonly string[]): string | undefined {
+  const longer = word.length < 3 ? [] : candidates.filter((one) => one.startsWith(word));
+  return longer.length === 1 ? longer[0] : undefined;
+}

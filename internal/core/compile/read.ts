@@ -5,7 +5,7 @@ import type { DiagnosticCode } from '../../domain/codes.ts';
 import { maskCredentials } from '../../domain/credential.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { Json, JsonObject, JsonScalar } from '../../domain/json.ts';
-import { nearest } from '../../domain/nearest.ts';
+import { completed, nearest } from '../../domain/nearest.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import { exampleAt } from './examples.ts';
@@ -178,7 +178,7 @@ export function strict(check: Check, spot: NodeRef, known: readonly string[], wh
 }
 
 export function unknownKey(check: Check, spot: MapRef, key: string, range: Range, known: readonly string[]): void {
-  const near = suggest(check, key, known);
+  const near = suggest(check, key, known) ?? completed(key, known);
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
   if (near === undefined && isReference(spot.trail)) {
