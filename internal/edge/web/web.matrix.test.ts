@@ -229,6 +229,19 @@ test('a daemon that is gone for a moment is said, and followed again: no row is 
   await context.close();
 });
 
+test('the first page is there whatever comes first, its module or what it shows', async () => {
+  const { page, context, complaints } = await signedIn();
+  const session = await context.newCDPSession(page);
+  await session.send('Network.setCacheDisabled', { cacheDisabled: true });
+  for (let round = 0; round < 12; round += 1) {
+    await page.goto('about:blank');
+    await page.goto(`${shown.daemon.url}${round % 2 === 0 ? root : empty}`);
+    await at(page, 'page-overview').waitFor({ timeout: 20_000 });
+  }
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test('a role is given by its button alone, an endpoint leads to its own events, and what is no filter stays', async () => {
   const { page, context, complaints } = await signedIn();
   const { api } = shown.daemon;

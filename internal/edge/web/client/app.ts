@@ -107,8 +107,11 @@ function usePage(row: PageRow, isDetail: boolean) {
   const key = isDetail ? `${row.name}/` : row.name;
   const [, setRound] = useState(0);
   const [error, setError] = useState<{ readonly key: string; readonly error: unknown }>();
+  const component = loaded.get(key);
   useEffect(() => {
-    if (loaded.has(key)) return;
+    if (component !== undefined) return;
+    // It can have come since this was drawn.
+    if (loaded.has(key)) return setRound((round) => round + 1);
     const load = isDetail ? (row.detail?.load ?? row.load) : row.load;
     load().then(
       ({ Page }) => {
@@ -118,7 +121,7 @@ function usePage(row: PageRow, isDetail: boolean) {
       (caught: unknown) => setError({ key, error: caught }),
     );
   }, [key]);
-  return { component: loaded.get(key), error: error?.key === key ? error.error : undefined };
+  return { component, error: error?.key === key ? error.error : undefined };
 }
 
 function PageOf(props: {
