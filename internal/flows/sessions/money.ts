@@ -136,12 +136,13 @@ export async function usageOfMany(
   const sums = await usageOfSessions(ctx.db, sessionIds);
   const found = (id: string): UsageSum => {
     const sum = sums.get(id);
-    return sum === undefined ? NOTHING : { ...sum, costUsd: printUsd(amount(sum.costUsd)) };
+    return sum === undefined ? noUsage : { ...sum, costUsd: printUsd(amount(sum.costUsd)) };
   };
   return new Map(sessionIds.map((id) => [id, found(id)]));
 }
 
-const NOTHING: UsageSum = {
+/** Of whom nothing was asked yet. */
+export const noUsage: UsageSum = {
   calls: 0,
   unpricedCalls: 0,
   inputTokens: 0,

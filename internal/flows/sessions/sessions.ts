@@ -17,6 +17,7 @@ import { getProject } from '../../adapters/store/tenancy/tenancy.ts';
 import type { ModelSettings } from '../../base/config/model-settings.ts';
 import type { FlowContext } from '../context.ts';
 import { secretText } from '../sealed.ts';
+import { noUsage } from './money.ts';
 
 export { execInput, execInSession } from './exec.ts';
 export {
@@ -104,15 +105,6 @@ const isStep = (text: string): boolean => text === '.' || text === '..';
 const dayMs = 86_400_000;
 
 type Usage = Omit<SeriesRow, 'day' | 'agent'>;
-const nothing: Usage = {
-  calls: 0,
-  unpricedCalls: 0,
-  inputTokens: 0,
-  outputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  costUsd: '0',
-};
 const amountOf = ({ costUsd }: Usage): Usd => parseUsd(costUsd) ?? 0n;
 const plus = (a: Usage, b: Usage): Usage => ({
   calls: a.calls + b.calls,
@@ -137,10 +129,10 @@ export async function usageSeriesOf(
   const byAgent = await usageSeries(ctx.db, projectId, { from, to, by: 'agent' });
   const rows = by === 'agent' ? byAgent : await usageSeries(ctx.db, projectId, { from, to, by });
   const sessions = await agentSessions(ctx.db, projectId, from);
-  const sums = new Map<string, Usage>(sessions.map(({ agent }) => [agent, nothing]));
+  const sums = new Map<string, Usage>(sessions.map(({ agent }) => [agent, noUsage]));
   for (const row of byAgent) {
     const agent = row.agent ?? '';
-    sums.set(agent, plus(sums.get(agent) ?? nothing, usageOf(row)));
+    sums.set(agent, plus(sums.get(agent) ?? noUsage, usageOf(row)));
   }
   const agents = [...sums].map(([agent, usage]) => {
     const of = sessions.find((one) => one.agent === agent);
