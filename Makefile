@@ -23,7 +23,7 @@ run: setup ## start svcd on an embedded database with the demo repository (or RE
 # Every test file is a process of its own, and compiles the same modules: cached, that costs half.
 test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
 test: setup ## run the tests (under twelve minutes on two cores), or those of one room with its kill tests: ROOM=core/compile
-	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
+	@node --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
 
 check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
 
@@ -84,8 +84,10 @@ test-image: setup ## the container image, built and run on a dockerd of its own 
 test-pgbouncer: setup ## two daemons behind a real transaction-mode pooler (installs the distribution's pgbouncer)
 	@scripts/test-pgbouncer
 
-test-kubernetes: setup ## the suite of sandboxes over a cluster: KUBECONFIG=path NAMESPACE=name IMAGE=reference
-	@SVC_TEST_KUBECONFIG='$(abspath $(KUBECONFIG))' SVC_TEST_NAMESPACE='$(or $(NAMESPACE),svc-sandboxes)' SVC_TEST_IMAGE='$(IMAGE)' \
+test-kubernetes: setup ## the suite of sandboxes over a cluster: KUBECONFIG=path NAMESPACE=name IMAGE=reference, and DIAL=host:port where pods reach this machine
+	@[ -n '$(KUBECONFIG)' ] && [ -n '$(IMAGE)' ] || { echo 'test-kubernetes: it takes KUBECONFIG=path and IMAGE=reference (Node 18 or later, /bin/sh, tar), and may take NAMESPACE=name and DIAL=host:port' >&2; exit 2; }
+	@[ -r '$(KUBECONFIG)' ] || { echo 'test-kubernetes: KUBECONFIG=$(KUBECONFIG) cannot be read' >&2; exit 2; }
+	@SVC_TEST_KUBECONFIG='$(abspath $(KUBECONFIG))' SVC_TEST_NAMESPACE='$(or $(NAMESPACE),svc-sandboxes)' SVC_TEST_IMAGE='$(IMAGE)' SVC_TEST_DIAL='$(DIAL)' \
 	  node --test internal/adapters/sandbox/sandbox.kubernetes.test.ts
 
 test-harness: setup ## the real harnesses at their pinned versions against a stub model (fetches 800 MB)

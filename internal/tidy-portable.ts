@@ -7,7 +7,7 @@ export interface Spelling {
 }
 
 /** In scripts, recipes, and in commands that are run on whatever machine a person has. */
-export const LINUX_ONLY: readonly Spelling[] = [
+export const linuxOnly: readonly Spelling[] = [
   { pattern: /\/proc\/|\/sys\/(?:fs|class|kernel)|\/dev\/shm/, instead: 'a way that does without, or ps' },
   {
     pattern: /\breadlink (?:-\w*[fem]|--canon)|\brealpath\b(?! ?[(,])/,
@@ -35,7 +35,7 @@ export const LINUX_ONLY: readonly Spelling[] = [
 ];
 
 /** In a Makefile beside them: what make learnt after 3.81. */
-export const NEWER_MAKE: readonly Spelling[] = [
+export const newerMake: readonly Spelling[] = [
   {
     pattern:
       /^\.ONESHELL|^\.SHELLFLAGS|\$\(file |\$\(let |\$\(intcmp |^[\w-]+\s*(?:!=|:::?=)|^(?:undefine|private|load)\b|^define \S+ *[:+?]?=|&:/,
@@ -48,7 +48,7 @@ export const NEWER_MAKE: readonly Spelling[] = [
 ];
 
 /** Scripts that say in their first lines that they need a Debian: they install what they try. */
-export const NEEDS_LINUX: readonly string[] = ['scripts/test-engines', 'scripts/test-image', 'scripts/test-pgbouncer'];
+export const needsLinux: readonly string[] = ['scripts/test-engines', 'scripts/test-image', 'scripts/test-pgbouncer'];
 
 /** Lines of a file that are no comments and fit a spelling. */
 export function spelled(path: string, text: string, spellings: readonly Spelling[]): string[] {

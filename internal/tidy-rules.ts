@@ -2,12 +2,12 @@
 // whole tree; the linter says most of the same earlier, in the editor. Each rule is one entry here and nowhere else:
 // who may import whom, which packages a room may use, which words stay out, how long files and functions may be.
 
-import { DIAGNOSTIC_CODES } from './domain/codes.ts';
-import { MESSAGES } from './domain/messages.ts';
+import { diagnosticCodes } from './domain/codes.ts';
+import { messagesTable } from './domain/messages.ts';
 
 import { cyclesOf } from './tidy-cycles.ts';
 import { checkTestNames, isTest, type SourceFile, type Violation } from './tidy-names.ts';
-import { TOOLS, WORDS } from './tidy-words.ts';
+import { tools, wordRules } from './tidy-words.ts';
 
 export const fileLinesMax = 400;
 export const functionLinesMax = 70;
@@ -18,9 +18,9 @@ interface RoomRule {
   readonly npm: readonly string[];
 }
 
-const BELOW_ADAPTERS = ['core/', 'schemas', 'base', 'base/'];
-const adapter = (...npm: string[]): RoomRule => ({ rooms: BELOW_ADAPTERS, npm });
-const FLOW: RoomRule = {
+const belowAdapters = ['core/', 'schemas', 'base', 'base/'];
+const adapter = (...npm: string[]): RoomRule => ({ rooms: belowAdapters, npm });
+const flow: RoomRule = {
   rooms: [
     'adapters/',
     'core/',
@@ -45,7 +45,7 @@ const core = (rooms: string[] = [], ...npm: string[]): RoomRule => ({
 });
 
 /** Design, sections 1 and 2. A room that is not listed may not exist. */
-export const ROOMS: { readonly [room: string]: RoomRule } = {
+export const roomsTable: { readonly [room: string]: RoomRule } = {
   domain: { rooms: [], npm: [] },
   schemas: { rooms: [], npm: ['valibot', '@valibot/to-json-schema'] },
   'core/source': core([], 'yaml'),
@@ -79,48 +79,48 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/providers/templates': adapter('undici', 'semver', 'tar-stream'),
   'adapters/harness': adapter('@agentclientprotocol/sdk'),
   // A provider of sandboxes over any engine: it takes the shape of an engine from there, and none of its code.
-  'adapters/sandbox': { rooms: [...BELOW_ADAPTERS, 'adapters/engine'], npm: [] },
+  'adapters/sandbox': { rooms: [...belowAdapters, 'adapters/engine'], npm: [] },
   'adapters/engine': adapter('undici', 'yaml'),
   'adapters/presets': adapter('tar-stream'),
   // What is shared is sealed before it leaves.
-  'adapters/objects': { rooms: [...BELOW_ADAPTERS, 'adapters/crypto'], npm: ['undici'] },
+  'adapters/objects': { rooms: [...belowAdapters, 'adapters/crypto'], npm: ['undici'] },
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
-  'flows/sync': FLOW,
+  'flows/sync': flow,
   // What people do to a repository ends with a sync, or with what one would do.
-  'flows/repositories': { rooms: [...FLOW.rooms, 'flows/sync'], npm: [] },
-  'flows/ingest': FLOW,
-  'flows/routing': FLOW,
-  'flows/sessions': FLOW,
-  'flows/session-host': FLOW,
-  'flows/heartbeat': FLOW,
-  'flows/secrets': FLOW,
-  'flows/connections': FLOW,
-  'flows/checks': FLOW,
+  'flows/repositories': { rooms: [...flow.rooms, 'flows/sync'], npm: [] },
+  'flows/ingest': flow,
+  'flows/routing': flow,
+  'flows/sessions': flow,
+  'flows/session-host': flow,
+  'flows/heartbeat': flow,
+  'flows/secrets': flow,
+  'flows/connections': flow,
+  'flows/checks': flow,
   // What would follow is asked of those who would do it.
-  'flows/console': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
-  'flows/outbox': FLOW,
-  'flows/backup': FLOW,
-  'flows/plans': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/broker'], npm: [] },
-  'flows/broker': FLOW,
-  'flows/chat': FLOW,
-  'flows/tracker': FLOW,
+  'flows/console': { rooms: [...flow.rooms, 'flows/'], npm: [] },
+  'flows/outbox': flow,
+  'flows/backup': flow,
+  'flows/plans': { rooms: [...flow.rooms, 'flows/sync', 'flows/broker'], npm: [] },
+  'flows/broker': flow,
+  'flows/chat': flow,
+  'flows/tracker': flow,
   // Tells people through the providers' own flows.
-  'flows/notify': { rooms: [...FLOW.rooms, 'flows/broker', 'flows/chat', 'flows/tracker'], npm: [] },
+  'flows/notify': { rooms: [...flow.rooms, 'flows/broker', 'flows/chat', 'flows/tracker'], npm: [] },
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
-  'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
-  'flows/tenancy': FLOW,
+  'flows/tools': { rooms: [...flow.rooms, 'flows/'], npm: [] },
+  'flows/tenancy': flow,
   // Sign-in makes the tokens and sessions that tenancy then answers for.
-  'flows/signin': { rooms: [...FLOW.rooms, 'flows/tenancy'], npm: [] },
+  'flows/signin': { rooms: [...flow.rooms, 'flows/tenancy'], npm: [] },
   'edge/http': edge('fastify', 'valibot', '@valibot/to-json-schema'),
   'edge/jobs': edge('graphile-worker', 'pg', 'valibot'),
-  'edge/cli': edge('undici', 'yaml', 'vscode-languageserver'),
+  'edge/cli': edge('eventsource-parser', 'undici', 'yaml', 'vscode-languageserver'),
   'edge/mcp': edge('@modelcontextprotocol/sdk', 'undici'),
   'edge/gateway': edge(),
   'edge/egress': edge('node-forge'),
   'edge/gitproxy': edge('undici'),
   // The packages are those of the browser modules under client/.
   'edge/web': edge('preact', 'htm', 'marked'),
-  base: { rooms: [], npm: [] },
+  base: { rooms: [], npm: ['lru-cache'] },
   'base/config': { rooms: ['schemas', 'base', 'base/'], npm: ['valibot', 'yaml'] },
   'base/log': { rooms: ['schemas', 'base', 'base/'], npm: ['pino'] },
   'base/metrics': { rooms: ['schemas', 'base', 'base/'], npm: ['prom-client'] },
@@ -154,7 +154,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
 };
 
 /** Files other than the door that another room may import for their values. Type-only imports may name any file. */
-const SIDE_DOORS: readonly RegExp[] = [
+const sideDoors: readonly RegExp[] = [
   /^internal\/core\/source\/node\.ts$/, // the shape that all halves of compile share
   /^internal\/core\/compile\/types\.ts$/,
   /\/(fixture|([a-z]+-)*testkit)\.ts$/, // for tests of other rooms
@@ -164,14 +164,14 @@ const SIDE_DOORS: readonly RegExp[] = [
 ];
 
 /** Packages that a test may use anywhere. Real databases and git servers come from base/testkit. */
-const TEST_NPM = ['@octokit/webhooks-examples', '@smithy/signature-v4', 'ajv', 'fast-check'];
+const testNpm = ['@octokit/webhooks-examples', '@smithy/signature-v4', 'ajv', 'fast-check'];
 /** Types from these may be named anywhere above the core. */
-const TYPE_ONLY_NPM = ['pino'];
+const typeOnlyNpm = ['pino'];
 
-const IMPORT =
+const importPattern =
   /^\s*(?:import|export)\s+(type\s+)?(?:[\w*\s{},$]*?\s+from\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm;
 
-const isTool = (path: string): boolean => TOOLS.some((prefix) => path.startsWith(prefix));
+const isTool = (path: string): boolean => tools.some((prefix) => path.startsWith(prefix));
 
 /** The room that a file belongs to, or undefined for cmd and files beside the rooms. */
 export function roomOf(path: string): string | undefined {
@@ -200,7 +200,7 @@ const allows = (list: readonly string[], room: string): boolean =>
 /** Rules on one import of `file`; returns what is wrong with it. */
 function judgeImport(file: SourceFile, specifier: string, typeOnly: boolean): string | undefined {
   const room = roomOf(file.path);
-  const rule = room === undefined ? undefined : ROOMS[room];
+  const rule = room === undefined ? undefined : roomsTable[room];
   if (room === undefined || rule === undefined) return undefined;
   if (specifier.startsWith('.')) return judgeRelative(file, room, rule, resolve(file.path, specifier), typeOnly);
   if (specifier.startsWith('node:')) {
@@ -212,8 +212,8 @@ function judgeImport(file: SourceFile, specifier: string, typeOnly: boolean): st
     .split('/')
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
-  if (rule.npm.includes(name) || (isTest(file.path) && TEST_NPM.includes(name))) return undefined;
-  if (typeOnly && TYPE_ONLY_NPM.includes(name) && !room.startsWith('core/') && room !== 'domain') return undefined;
+  if (rule.npm.includes(name) || (isTest(file.path) && testNpm.includes(name))) return undefined;
+  if (typeOnly && typeOnlyNpm.includes(name) && !room.startsWith('core/') && room !== 'domain') return undefined;
   return `${room} may not use the package ${name}`;
 }
 
@@ -231,13 +231,13 @@ function judgeRelative(file: SourceFile, room: string, rule: RoomRule, target: s
   if (!allows(rule.rooms, other)) return `${room} may not import ${other}`;
   if (typeOnly || other === 'schemas' || !other.includes('/')) return undefined;
   const door = `internal/${other}/${other.split('/').at(-1)}.ts`;
-  if (target === door || SIDE_DOORS.some((pattern) => pattern.test(target))) return undefined;
+  if (target === door || sideDoors.some((pattern) => pattern.test(target))) return undefined;
   return `import the front door ${door}, not ${target}`;
 }
 
 function checkImports(file: SourceFile): Violation[] {
   const found: Violation[] = [];
-  for (const match of file.text.matchAll(IMPORT)) {
+  for (const match of file.text.matchAll(importPattern)) {
     const specifier = match[2] ?? match[3] ?? '';
     const message = judgeImport(file, specifier, match[1] !== undefined);
     if (message === undefined) continue;
@@ -250,7 +250,7 @@ function checkImports(file: SourceFile): Violation[] {
 function checkWords(file: SourceFile): Violation[] {
   const found: Violation[] = [];
   const lines = file.text.split('\n');
-  for (const rule of WORDS) {
+  for (const rule of wordRules) {
     if (rule.inTests && isTest(file.path)) continue;
     if (rule.allowed.some((prefix) => file.path.startsWith(prefix))) continue;
     lines.forEach((text, index) => {
@@ -294,11 +294,11 @@ function checkLengths(file: SourceFile): Violation[] {
 }
 
 /** The fixed words of messages, and the table that each stands in. */
-const TABLED: readonly (readonly [words: string, table: string])[] = [
-  ...Object.values(DIAGNOSTIC_CODES).flatMap((words) =>
+const tabled: readonly (readonly [words: string, table: string])[] = [
+  ...Object.values(diagnosticCodes).flatMap((words) =>
     words !== null && words.split(' ').length > 2 ? [[words, 'internal/domain/codes.ts'] as const] : [],
   ),
-  ...Object.values(MESSAGES).map((words) => [words.split('{}')[0] ?? '', 'internal/domain/messages.ts'] as const),
+  ...Object.values(messagesTable).map((words) => [words.split('{}')[0] ?? '', 'internal/domain/messages.ts'] as const),
 ];
 
 /** The fixed words of diagnostics and faults stand in one table each; what is made of them takes them from there. */
@@ -307,7 +307,7 @@ function checkMessages(file: SourceFile): Violation[] {
   const found: Violation[] = [];
   file.text.split('\n').forEach((text, index) => {
     if (/^\s*(\/\/|\*|\/\*)/.test(text)) return;
-    const [words, table] = TABLED.find(([one, home]) => text.includes(one) && file.path !== home) ?? [];
+    const [words, table] = tabled.find(([one, home]) => text.includes(one) && file.path !== home) ?? [];
     if (words === undefined) return;
     const message = `"${words}" stands in ${table}`;
     found.push({ rule: 'message', path: file.path, line: index + 1, message });
@@ -324,7 +324,7 @@ function checkName(file: SourceFile): Violation[] {
     return [{ ...at, rule: 'file-name', message: 'file names are kebab-case' }];
   }
   const room = roomOf(file.path);
-  if (room !== undefined && ROOMS[room] === undefined) {
+  if (room !== undefined && roomsTable[room] === undefined) {
     return [{ ...at, rule: 'room', message: `${room} is not a room of the house` }];
   }
   return [];
@@ -358,7 +358,7 @@ function checkDoors(files: readonly SourceFile[]): Violation[] {
 /** No two files reach each other through what they import, of types neither. What is loaded when it is asked for is no import. */
 function checkCycles(files: readonly SourceFile[]): Violation[] {
   const importsOf = ({ path, text }: SourceFile): string[] =>
-    [...text.matchAll(IMPORT)].flatMap(([, , to]) => (to?.startsWith('.') ? resolve(path, to) : []));
+    [...text.matchAll(importPattern)].flatMap(([, , to]) => (to?.startsWith('.') ? resolve(path, to) : []));
   return cyclesOf(new Map(files.map((file) => [file.path, importsOf(file)]))).map((cycle) => {
     const message = `import each other: ${cycle.join(', ')}`;
     return { rule: 'cycle', path: cycle[0] ?? '', line: 1, message };

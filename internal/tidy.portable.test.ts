@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { LINUX_ONLY, NEEDS_LINUX, NEWER_MAKE, spelled } from './tidy-portable.ts';
+import { linuxOnly, needsLinux, newerMake, spelled } from './tidy-portable.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -13,16 +13,16 @@ test('scripts, recipes, hooks and what the pages tell to type run on macOS too',
   const scripts = globSync(['scripts/*', 'bin/*', '.ci/*'], { cwd: root }).filter((path) => !path.endsWith('.ts'));
   assert.ok(scripts.length >= 8, scripts.join(' '));
   const found = scripts
-    .filter((path) => !NEEDS_LINUX.includes(path))
-    .flatMap((path) => spelled(path, read(path), LINUX_ONLY));
-  for (const path of NEEDS_LINUX) assert.match(read(path), /\bDebian\b|\bapt-get\b/, path);
-  found.push(...spelled('Makefile', read('Makefile'), [...LINUX_ONLY, ...NEWER_MAKE]));
-  found.push(...spelled('package.json', read('package.json'), LINUX_ONLY));
+    .filter((path) => !needsLinux.includes(path))
+    .flatMap((path) => spelled(path, read(path), linuxOnly));
+  for (const path of needsLinux) assert.match(read(path), /\bDebian\b|\bapt-get\b/, path);
+  found.push(...spelled('Makefile', read('Makefile'), [...linuxOnly, ...newerMake]));
+  found.push(...spelled('package.json', read('package.json'), linuxOnly));
   let blocks = 0;
   for (const path of globSync(['README.md', 'CONTRIBUTING.md', 'docs/**/*.md'], { cwd: root })) {
     for (const [, , text = ''] of read(path).matchAll(/^```(sh|bash|console)\b[^\n]*\n([\s\S]*?)^```$/gm)) {
       blocks += 1;
-      found.push(...spelled(path, text, LINUX_ONLY));
+      found.push(...spelled(path, text, linuxOnly));
     }
   }
   assert.ok(blocks > 40, `${blocks} blocks`);
@@ -62,7 +62,7 @@ const planted: readonly string[] = [
 
 for (const line of planted) {
   test(`sees: ${line}`, () => {
-    assert.equal(spelled('x', line, [...LINUX_ONLY, ...NEWER_MAKE]).length, 1);
+    assert.equal(spelled('x', line, [...linuxOnly, ...newerMake]).length, 1);
   });
 }
 

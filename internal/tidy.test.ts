@@ -6,7 +6,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { SourceFile } from './tidy-names.ts';
-import { ROOMS, roomOf, tidy } from './tidy-rules.ts';
+import { roomsTable, roomOf, tidy } from './tidy-rules.ts';
 
 const root = join(import.meta.dirname, '..');
 /** Well under the real number; a glob that stops matching must not look like a clean house. */
@@ -33,7 +33,7 @@ test('the sources were found', () => {
 });
 
 test('database drivers are in the store and the job wiring alone', () => {
-  const rooms = Object.keys(ROOMS).filter((room) => ROOMS[room]?.npm.includes('pg'));
+  const rooms = Object.keys(roomsTable).filter((room) => roomsTable[room]?.npm.includes('pg'));
   assert.deepEqual(rooms, ['adapters/store', 'adapters/postgres', 'edge/jobs', 'base/testkit']);
 });
 
@@ -41,7 +41,7 @@ const door = '// a\n// b\n// c\n';
 const long = (count: number): string => '  step();\n'.repeat(count);
 
 /** Each plants one thing: path, text, the rule that must see it. */
-const PLANTED: readonly (readonly [string, string, string])[] = [
+const planted: readonly (readonly [string, string, string])[] = [
   ['internal/core/plan/plan.ts', `${door}import { readFileSync } from 'node:fs';\n`, 'imports'],
   ['internal/core/plan/plan.ts', `${door}import { join } from 'node:path';\n`, 'imports'],
   ['internal/core/plan/plan.ts', `${door}import { compile } from '../compile/compile.ts';\n`, 'imports'],
@@ -74,6 +74,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['cmd/svc/main.ts', `// @ts-${'ignore'}\n`, 'silenced'],
   ['cmd/svc/main.ts', 'class A {\n  private readonly x = 1;\n}\n', 'private'],
   ['cmd/svc/main.ts', 'const MAX_BYTES = 5 * 1024;\n', 'constant'],
+  ['cmd/svc/main.ts', 'const PROVIDERS: readonly string[] = [];\n', 'constant'],
   ['cmd/svc/main.ts', 'export default 1;\n', 'default-export'],
   ['cmd/svc/main.ts', "export * from './other.ts';\n", 'default-export'],
   ['internal/core/plan/plan.ts', `${door}const text = 'Agent requires harness';\n`, 'message'],
@@ -93,7 +94,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['cmd/svc/main.ts', `function f(\n  a: string,\n): void {\n${long(67)}}\n`, 'function-length'],
 ];
 
-for (const [path, text, rule] of PLANTED) {
+for (const [path, text, rule] of planted) {
   test(`sees ${rule} in ${path}: ${JSON.stringify(text.slice(0, 80))}`, () => {
     assert.deepEqual([...new Set(tidy([{ path, text }]).map((v) => v.rule))], [rule]);
   });

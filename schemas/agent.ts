@@ -1,7 +1,7 @@
 // An agent document, or a fragment of one (docs/reference/agent-document.md). The root is open: unknown root keys are
 // ignored. How fields merge stands here too, a class a field.
 
-import { type AgentSpec, HARNESSES } from '../internal/domain/spec.ts';
+import { type AgentSpec, harnessNames } from '../internal/domain/spec.ts';
 import {
   as,
   choice,
@@ -158,7 +158,7 @@ export const agentFields = {
     'What is left out of the imports.',
     { code: 'remove-target', stored: false, merge: 'none', example: { tools: ['docs'] } },
   ),
-  harness: choice(HARNESSES, 'The agent runtime.', { required: 'merged', merge: 'override', example: 'harness-a' }),
+  harness: choice(harnessNames, 'The agent runtime.', { required: 'merged', merge: 'override', example: 'harness-a' }),
   model: as(model, { merge: 'deep' }),
   reasoningEffort: as(reasoningEffort, { merge: 'override' }),
   systemPrompt: as(systemPrompt, { merge: 'append' }),
@@ -227,13 +227,13 @@ export const agentFields = {
 export const agent = group(agentFields, 'An agent document, or a fragment that one imports.', { open: true });
 
 /** Every key that the root of an agent document may have. */
-export const ROOT_KEYS: readonly string[] = Object.keys(agentFields);
+export const rootKeys: readonly string[] = Object.keys(agentFields);
 /** Root fields that take `file:` and `append:`. */
-export const FILE_BACKED: ReadonlySet<string> = new Set(
+export const fileBacked: ReadonlySet<string> = new Set(
   Object.entries(agentFields).flatMap(([key, field]) => ('fileBacked' in field && field.fileBacked ? [key] : [])),
 );
 /** Root fields that steer compiling and are not in its result. */
-export const CONTROLS: ReadonlySet<string> = new Set(
+export const controls: ReadonlySet<string> = new Set(
   Object.entries(agentFields).flatMap(([key, field]) => (field.merge === 'none' ? [key] : [])),
 );
 

@@ -1,8 +1,8 @@
 // The SVC_CONFIG file (docs/reference/configuration.md#settings): the settings of the environment, and what is richer than a text.
 
 import * as v from 'valibot';
-import { CONDITIONS } from '../internal/domain/notification.ts';
-import { EFFORTS, HARNESSES, PROVIDERS } from '../internal/domain/spec.ts';
+import { conditionsList } from '../internal/domain/notification.ts';
+import { effortNames, harnessNames, providers } from '../internal/domain/spec.ts';
 import { choice, described, flag, name, text } from './common.ts';
 
 const command = v.pipe(v.array(v.string()), v.minLength(1));
@@ -17,7 +17,7 @@ const catalog = v.strictObject({
   presets: optional(described(v.array(name('Preset.')), 'Environment presets beside base and node24.')),
   models: optional(
     each(
-      PROVIDERS,
+      providers,
       v.strictObject({
         replace: optional(flag('True: these alone, the shipped ones are forgotten.')),
         ids: optional(ids),
@@ -27,15 +27,15 @@ const catalog = v.strictObject({
   ),
   harnesses: optional(
     each(
-      HARNESSES,
+      harnessNames,
       v.strictObject({
-        defaultProvider: optional(v.picklist(PROVIDERS)),
+        defaultProvider: optional(v.picklist(providers)),
         defaultModel: optional(text(256, 'Model id.')),
-        defaultEffort: optional(v.picklist(EFFORTS)),
+        defaultEffort: optional(v.picklist(effortNames)),
       }),
     ),
   ),
-  efforts: optional(each(PROVIDERS, v.record(v.string(), v.pipe(v.array(v.picklist(EFFORTS)), v.minLength(1))))),
+  efforts: optional(each(providers, v.record(v.string(), v.pipe(v.array(v.picklist(effortNames)), v.minLength(1))))),
   codehostTools: optional(
     v.record(
       v.string(),
@@ -71,11 +71,11 @@ const modelProvider = v.strictObject({
   keySecretRef: optional(name("Secret of the session's project or organization that holds the key.")),
 });
 const model = v.strictObject({
-  ...v.entriesFromList(PROVIDERS, v.optional(modelProvider)),
+  ...v.entriesFromList(providers, v.optional(modelProvider)),
   prices: optional(
     v.array(
       v.strictObject({
-        provider: choice(PROVIDERS, 'Whose price it is.'),
+        provider: choice(providers, 'Whose price it is.'),
         model: text(256, 'A model id; with a * at its end, every id that starts so.'),
         from: text(10, 'First UTC day of the price, YYYY-MM-DD.'),
         ...rates,
@@ -117,7 +117,7 @@ const oauthProvider = v.strictObject({
 });
 const receiver = {
   name: name('By which it is known.'),
-  conditions: optional(described(v.array(v.picklist(CONDITIONS)), 'What it is told of; absent: everything.')),
+  conditions: optional(described(v.array(v.picklist(conditionsList)), 'What it is told of; absent: everything.')),
 };
 const notifications = v.strictObject({
   receivers: optional(
@@ -166,7 +166,7 @@ const sandboxes = v.strictObject({
         ),
         image: optional(text(512, 'Image of a container engine.')),
         rootfs: optional(text(4096, 'Directory with a root file system, for bubblewrap.')),
-        harnesses: optional(each(HARNESSES, command)),
+        harnesses: optional(each(harnessNames, command)),
         limits: optional(
           v.strictObject({
             cpuCount: optional(count(1, Number.MAX_SAFE_INTEGER, 'Processors at most.')),
@@ -201,7 +201,26 @@ const sandboxes = v.strictObject({
         inCluster: optional(flag('In place of a kubeconfig: as the pod that the daemon is.')),
         namespace: text(63, 'Where the pods of sessions are made.'),
         runtimeClass: optional(text(63, "A runtime class of the cluster, such as gvisor; default the cluster's own.")),
-        wire: optional(choice(['exec', 'dial'], 'How the daemon speaks with a pod: exec. dial is not built yet.')),
+        wire: optional(
+          choice(
+            ['exec', 'dial'],
+            'exec: a stream through the API server for each pod; dial, for large clusters: pods come to the daemon; exec.',
+          ),
+        ),
+        dial: optional(
+          described(
+            v.strictObject({
+              listen: optional(text(262, 'host:port of the wires of pods, and of nothing else: 0.0.0.0:4410.')),
+              address: optional(
+                text(
+                  262,
+                  'host:port at which pods reach it; in the cluster the address of the pod, else it must be given.',
+                ),
+              ),
+            }),
+            'Where pods find this daemon, with wire: dial.',
+          ),
+        ),
         warmPools: optional(v.record(v.string(), text(63, 'Pool of agent-sandbox, by the preset that it serves.'))),
         fence: optional(choice(['preferred', 'required'], 'required: no launch where the fence leaks; preferred.')),
       }),

@@ -32,7 +32,7 @@ const scopes = v.pipe(
   v.maxLength(100, 'Expected at most 100 scopes'),
 );
 /** Providers with a shape of their own, and those that are connected elsewhere. */
-const OWN = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp'];
+const own = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp'];
 
 const name = v.pipe(
   v.string('Expected a string'),
@@ -90,7 +90,7 @@ export const connectionPost = v.variant(
       provider: v.pipe(
         v.string(),
         v.regex(/^[A-Za-z0-9_.-]{1,64}$/),
-        v.check((value) => !OWN.includes(value)),
+        v.check((value) => !own.includes(value)),
       ),
       name,
       scopes: v.optional(scopes),
@@ -114,7 +114,7 @@ export const credentialsPut = v.strictObject({
   ),
 });
 /** The credentials that a provider knows. */
-export const CREDENTIALS: { readonly [provider: string]: readonly string[] } = {
+export const credentials: { readonly [provider: string]: readonly string[] } = {
   codehost: ['webhookSecret', 'privateKey'],
   tracker: ['webhookSecret', 'apiKey'],
   chat: ['signingSecret', 'botToken'],
@@ -137,7 +137,7 @@ export const connectionPatch = v.strictObject({
   ),
 });
 /** The settings of a provider that may change. */
-export const SETTINGS: { readonly [provider: string]: readonly string[] } = {
+export const settingsTable: { readonly [provider: string]: readonly string[] } = {
   codehost: ['apiUrl', 'appId', 'installationId', 'botLogin'],
   tracker: ['apiUrl', 'botUserId'],
   chat: ['apiUrl', 'workspaceId', 'botUserId'],

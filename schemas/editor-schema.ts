@@ -102,10 +102,10 @@ function choiceSchema(desc: Choice, place: Place): Schema {
   return { ...typed(type, place), enum: [...values, ...(place.nullable === true ? [null] : [])] };
 }
 
-const MERGED_ITEMS: ReadonlySet<string> = new Set(['a list of mounts', 'a list of triggers']);
+const mergedItems: ReadonlySet<string> = new Set(['a list of mounts', 'a list of triggers']);
 
 function listSchema(desc: AnyList, place: Place): Schema {
-  const isWhole = place.isWhole === true || !MERGED_ITEMS.has(desc.what ?? '');
+  const isWhole = place.isWhole === true || !mergedItems.has(desc.what ?? '');
   return {
     ...typed('array', place),
     items: valueSchema(desc.item, { isWhole }),
@@ -186,7 +186,7 @@ function eitherSchema(desc: AnyEither, place: Place): Schema {
 /** The schema of a document. */
 export function editorSchema(desc: AnyGroup, title: string): Schema {
   const schema = valueSchema(desc, {});
-  return hoisted({ $schema: 'http://json-schema.org/draft-07/schema#', title, ...schema });
+  return hoistDefinitions({ $schema: 'http://json-schema.org/draft-07/schema#', title, ...schema });
 }
 
 // What a schema says several times is said once, under `definitions`, so that the file is small and an editor reads it once.
@@ -213,7 +213,7 @@ function* inner(schema: Schema): Generator<{ readonly name: string; readonly sch
 }
 
 /** The same schema, with what it repeats under `definitions`, each named after the field where it stands first. */
-export function hoisted(root: Schema): Schema {
+export function hoistDefinitions(root: Schema): Schema {
   const counts = new Map<string, { count: number; name: string }>();
   const visit = (schema: Schema, name: string): void => {
     for (const one of inner(schema)) {

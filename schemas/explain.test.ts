@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { explain, nearestPath } from './explain.ts';
+import { explain, fieldPaths, knownPart, nearestPath } from './explain.ts';
 
 /** Path asked for; path, variant, type and default of what is found. */
-const ASKED: readonly (readonly [asked: string, ...found: readonly string[]])[] = [
+const askedList: readonly (readonly [asked: string, ...found: readonly string[]])[] = [
   ['name', 'name / name'],
   ['triggers.where', 'triggers[].where / map from <path> to: text, number, true, false or null, or map / {}'],
   ['triggers[0].where', 'triggers[].where / map from <path> to: text, number, true, false or null, or map / {}'],
@@ -32,7 +32,7 @@ const ASKED: readonly (readonly [asked: string, ...found: readonly string[]])[] 
 ];
 
 test('a path finds its field, with or without indexes and aliases', () => {
-  for (const [asked, ...expected] of ASKED) {
+  for (const [asked, ...expected] of askedList) {
     const found = explain(asked).map(({ path, when, type, default: value }) =>
       [
         when === undefined ? path : `${path} (${when})`,
@@ -59,5 +59,23 @@ test('a field says its bounds, its rule, how it merges and an example', () => {
 test('a misspelt path is told the near one', () => {
   assert.equal(nearestPath('trigers.wher'), 'triggers.where');
   assert.equal(nearestPath('enviroment'), 'environment');
+  assert.equal(nearestPath('trigger.ruting.knd'), 'triggers.routing.kind');
   assert.equal(nearestPath('quite.another'), undefined);
+  assert.deepEqual(
+    [knownPart('triggers.routing.bind.zzz'), knownPart('model.zzz'), knownPart('name.zzz')],
+    ['triggers.routing.bind', 'model', undefined],
+  );
+});
+
+test('a field of several kinds names each, and each path that it names is explained', () => {
+  const kinds = fieldPaths().flatMap((path) => explain(path).flatMap((one) => one.kinds ?? []));
+  assert.deepEqual(
+    explain('triggers.routing')[0]?.kinds?.map(({ path }) => path),
+    ['triggers.routing.spawn', 'triggers.routing.deliver', 'triggers.routing.bind'],
+  );
+  for (const { path, name } of kinds)
+    assert.ok(
+      explain(path).some(({ when }) => when?.endsWith(`: ${name}`)),
+      path,
+    );
 });

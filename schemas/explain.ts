@@ -30,6 +30,8 @@ export interface Explained {
     readonly required: boolean;
     readonly description: string;
   }[];
+  /** Where a key tells kinds apart: each kind, and the path that explains it. */
+  readonly kinds?: readonly { readonly name: string; readonly path: string; readonly description: string }[];
 }
 
 interface Found {
@@ -200,9 +202,11 @@ export function placeholdersOf(desc: Desc): string | undefined {
     : '{{ payload.path }} tokens, read from the session’s input';
 }
 
+const innerOf = (desc: Desc): Desc =>
+  desc.kind === 'list' ? desc.item : desc.kind === 'record' ? desc.value : desc.kind === 'either' ? desc.parts : desc;
+
 const fieldsOf = (desc: Desc): Explained['fields'] => {
-  const inner =
-    desc.kind === 'list' ? desc.item : desc.kind === 'record' ? desc.value : desc.kind === 'either' ? desc.parts : desc;
+  const inner = innerOf(desc);
   if (inner.kind !== 'group') return undefined;
   return Object.entries(inner.fields).map(([name, field]) => ({
     name,
@@ -212,9 +216,21 @@ const fieldsOf = (desc: Desc): Explained['fields'] => {
   }));
 };
 
+const kindsOf = (desc: Desc, path: readonly string[]): Explained['kinds'] => {
+  const inner = innerOf(desc);
+  if (inner.kind !== 'variants') return undefined;
+  const typed = path.filter((step) => step !== '[]' && !isOpenStep(step)).join('.');
+  return Object.entries(inner.variants).map(([name, { description }]) => ({
+    name,
+    path: `${typed}.${name}`,
+    description,
+  }));
+};
+
 function describe({ desc, path, when }: Found): Explained {
   const printed = path.join('.').replaceAll('.[]', '[]');
   const fields = fieldsOf(desc);
+  const kinds = kindsOf(desc, path);
   const tokens = placeholdersOf(desc);
   const legacy = desc.kind === 'choice' ? desc.legacy : undefined;
   return {
@@ -232,6 +248,7 @@ function describe({ desc, path, when }: Found): Explained {
     ...(desc.merge === undefined || desc.merge === 'none' ? {} : { merge: desc.merge }),
     ...(desc.example === undefined ? {} : { example: desc.example }),
     ...(fields === undefined ? {} : { fields }),
+    ...(kinds === undefined ? {} : { kinds }),
   };
 }
 
@@ -243,9 +260,32 @@ export function explain(path: string): readonly Explained[] {
 /** Every path of the table, once. */
 export const fieldPaths = (): string[] => [...new Set(allPaths(agent, [], 0))].sort();
 
-/** A path of the table that is nearly that one. */
+/** A path of the table that is nearly that one: whole, else step by step, each the nearest of its place. */
 export function nearestPath(path: string): string | undefined {
-  return nearest(stepsOf(path).join('.'), allPaths(agent, [], 0), Math.max(2, Math.floor(path.length / 5)));
+  const steps = stepsOf(path);
+  const every = allPaths(agent, [], 0);
+  const near = nearest(steps.join('.'), every, Math.max(2, Math.floor(path.length / 5)));
+  if (near !== undefined) return near;
+  let at = '';
+  for (const step of steps) {
+    const prefix = at === '' ? '' : `${at}.`;
+    const names = every.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+    const below = [...new Set(names.map((one) => one.split('.', 1)[0] ?? ''))];
+    const name = below.includes(step) ? step : nearest(step, below, Math.max(1, Math.floor(step.length / 3)));
+    if (name === undefined) return undefined;
+    at = `${prefix}${name}`;
+  }
+  return at;
+}
+
+/** The longest beginning of a path that is a field with fields of its own; undefined where only the document is. */
+export function knownPart(path: string): string | undefined {
+  const steps = stepsOf(path);
+  for (let count = steps.length - 1; count > 0; count--) {
+    const part = steps.slice(0, count).join('.');
+    if (explain(part).some(({ fields, kinds }) => fields !== undefined || kinds !== undefined)) return part;
+  }
+  return undefined;
 }
 
 function allPaths(desc: Desc, path: readonly string[], depth: number): string[] {

@@ -5,10 +5,10 @@
 import type { DiagnosticCode } from '../internal/domain/codes.ts';
 import type { Json, JsonObject, JsonScalar } from '../internal/domain/json.ts';
 
-declare const VALUE: unique symbol;
+declare const valueTable: unique symbol;
 /** Carries the type of the values that a description stands for; never there at run time. */
 interface Typed<T> {
-  readonly [VALUE]?: T;
+  readonly [valueTable]?: T;
 }
 
 /** How a root field merges with the same field of an import; docs/reference/agent-document.md#merging says what each does. */
@@ -190,7 +190,7 @@ type GroupValue<F> = Flat<
 >;
 type VariantsValue<V> = { [K in keyof V]: Value<V[K]> }[keyof V];
 
-type Rest<D> = Partial<Omit<D, 'kind' | 'description' | typeof VALUE>>;
+type Rest<D> = Partial<Omit<D, 'kind' | 'description' | typeof valueTable>>;
 
 export const text = <const R extends Rest<Text>>(description: string, rest: R = {} as R) =>
   ({ kind: 'text', least: 1, trim: false, description, ...rest }) as Text & NoInfer<R>;

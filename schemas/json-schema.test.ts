@@ -7,9 +7,9 @@ import { CatalogSection } from '../internal/base/config/catalog.ts';
 import { modelSettings } from '../internal/base/config/model-settings.ts';
 import { TemplatesSection } from '../internal/base/config/compile-settings.ts';
 import { config } from './config.ts';
-import { jsonSchema, jsonSchemaText, SCHEMA_KINDS } from './json-schema.ts';
+import { jsonSchema, jsonSchemaText, schemaKinds } from './json-schema.ts';
 
-for (const kind of SCHEMA_KINDS) {
+for (const kind of schemaKinds) {
   test(`schemas/json/${kind}.schema.json is what the shapes give; make schemas writes it`, () => {
     const file = new URL(`json/${kind}.schema.json`, import.meta.url);
     assert.equal(readFileSync(file, 'utf8'), jsonSchemaText(kind));
@@ -32,7 +32,7 @@ test('the agent schema has an open root, descriptions, defaults, examples, and e
   for (const [key, property] of Object.entries(schema.properties)) assert.ok(property.description !== undefined, key);
 });
 
-const ACCEPTED: readonly unknown[] = [
+const accepted: readonly unknown[] = [
   {},
   { name: 'a', whatever: [1], kind: 'x' },
   {
@@ -48,7 +48,7 @@ const ACCEPTED: readonly unknown[] = [
   { tools: { x: { disabled: true } }, mounts: [{ name: 'm', depth: 1 }], environment: { env: { A: 'b' } } },
   { name: '{{ $name }}', mounts: [{ repository: '{{ $repo }}' }] },
 ];
-const REFUSED: readonly unknown[] = [
+const refused: readonly unknown[] = [
   { name: 'a b' },
   { harness: 'harness-c' },
   { model: { temperature: 1 } },
@@ -60,8 +60,8 @@ const REFUSED: readonly unknown[] = [
   { concurrency: 2 },
 ];
 test('what authors may write in one file is accepted, legacy spellings and overlays too', () => {
-  for (const value of ACCEPTED) assert.ok(isAgent(value), JSON.stringify(value));
-  for (const value of REFUSED) assert.ok(!isAgent(value), JSON.stringify(value));
+  for (const value of accepted) assert.ok(isAgent(value), JSON.stringify(value));
+  for (const value of refused) assert.ok(!isAgent(value), JSON.stringify(value));
 });
 
 test('the configuration schema has the keys that configuration reads', () => {

@@ -8,10 +8,10 @@ import { editorSchema } from './editor-schema.ts';
 import { environment } from './environment.ts';
 import { identity } from './identity.ts';
 
-export const SCHEMA_KINDS = ['agent', 'environment', 'identity', 'config'] as const;
-export type SchemaKind = (typeof SCHEMA_KINDS)[number];
+export const schemaKinds = ['agent', 'environment', 'identity', 'config'] as const;
+export type SchemaKind = (typeof schemaKinds)[number];
 
-const DOCUMENTS = {
+const documents = {
   agent: [agent, 'Agent'],
   environment: [environment, 'Environment'],
   identity: [identity, 'Identity'],
@@ -20,7 +20,7 @@ const DOCUMENTS = {
 /** The JSON Schema of one kind of document; draft-07, which every editor reads. */
 export function jsonSchema(kind: SchemaKind): { readonly [keyword: string]: unknown } {
   if (kind === 'config') return { ...toJsonSchema(config, { target: 'draft-07' }) };
-  const [description, title] = DOCUMENTS[kind];
+  const [description, title] = documents[kind];
   return editorSchema(description, title);
 }
 

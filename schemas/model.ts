@@ -1,12 +1,12 @@
 // The model object (docs/reference/agent-document.md#model).
 
-import { EFFORTS, type ModelSpec, PROVIDERS, type ReasoningEffort } from '../internal/domain/spec.ts';
+import { effortNames, type ModelSpec, providers, type ReasoningEffort } from '../internal/domain/spec.ts';
 import { as, choice, flag, group, list, type Same, text, type Value } from './grammar.ts';
 
-const SORTS = ['price', 'throughput', 'latency'] as const;
+const sorts = ['price', 'throughput', 'latency'] as const;
 
 export const provider = choice(
-  PROVIDERS,
+  providers,
   'Model provider. harness-a takes provider-a; harness-b takes provider-b and provider-c.',
   {
     otherwise: 'the harness’s default provider',
@@ -36,7 +36,7 @@ export const gatewayProvider = group(
   {
     allowFallbacks: flag('Whether other providers may serve the model.'),
     order: as(providerNames, { description: 'Providers in the order in which they are tried.' }),
-    sort: choice(SORTS, 'What providers are preferred by.'),
+    sort: choice(sorts, 'What providers are preferred by.'),
     only: as(providerNames, { description: 'Providers that alone may serve the model.' }),
     ignore: as(providerNames, { description: 'Providers that may not serve the model.' }),
   },
@@ -96,7 +96,7 @@ export const model = group(
 );
 
 export const reasoningEffort = choice(
-  EFFORTS,
+  effortNames,
   'How much the model thinks: harness-a takes low to max, harness-b minimal to xhigh; some models take fewer.',
   {
     otherwise: 'high for harness-a, medium for harness-b',

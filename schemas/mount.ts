@@ -3,9 +3,9 @@
 import type { Mount, MountCapabilities } from '../internal/domain/spec.ts';
 import { as, choice, group, type Same, text, type Value, variants, whole } from './grammar.ts';
 
-const LEVELS = ['none', 'read', 'write'] as const;
-const level = <const D extends (typeof LEVELS)[number]>(description: string, initial: D) =>
-  choice(LEVELS, description, { default: initial, code: 'mount-capabilities' });
+const levels = ['none', 'read', 'write'] as const;
+const level = <const D extends (typeof levels)[number]>(description: string, initial: D) =>
+  choice(levels, description, { default: initial, code: 'mount-capabilities' });
 
 export const capabilities = group(
   {
@@ -27,7 +27,7 @@ export const capabilities = group(
 );
 
 /** What a code-host mount may do where the author says nothing. */
-export const DEFAULT_CAPABILITIES = Object.fromEntries(
+export const defaultCapabilities = Object.fromEntries(
   Object.entries(capabilities.fields).map(([key, field]) => [key, field.default]),
 ) as unknown as MountCapabilities;
 
@@ -67,7 +67,7 @@ export const mountAuth = variants(
           otherwise: 'the connection’s own',
         }),
         commitAuthor,
-        capabilities: as(capabilities, { default: DEFAULT_CAPABILITIES as unknown as { [name: string]: string } }),
+        capabilities: as(capabilities, { default: defaultCapabilities as unknown as { [name: string]: string } }),
       },
       'Mints tokens of the mount’s capabilities.',
     ),

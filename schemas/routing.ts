@@ -3,9 +3,9 @@
 import {
   type BindingPolicy,
   type BindingTarget,
-  CHAT_TARGETS,
-  ON_UNMATCHED,
-  ROUTE_TARGETS,
+  chatTargets,
+  onUnmatchedValues,
+  routeTargets,
 } from '../internal/domain/spec.ts';
 import { as, choice, either, flag, free, group, type Misplaced, type Same, type Value, variants } from './grammar.ts';
 
@@ -20,18 +20,18 @@ export const eventContext = group(
 );
 const context = free('Context that bindings of the target carry.', { example: { phase: 'review' } });
 
-export const LIFECYCLES = ['manual', 'held'] as const;
-export const CONTINUITIES = ['session', 'agent'] as const;
-export const MODES = ['onAttributedEvent', 'onMention'] as const;
+export const lifecycles = ['manual', 'held'] as const;
+export const continuities = ['session', 'agent'] as const;
+export const modes = ['onAttributedEvent', 'onMention'] as const;
 export const lifecycle = choice(
-  LIFECYCLES,
+  lifecycles,
   'manual: its holder may release it. held: only a releasing trigger, an operator or a replacement may.',
   {
     rule: 'held needs a bind trigger on the same target with release: true.',
   },
 );
 export const continuity = choice(
-  CONTINUITIES,
+  continuities,
   'session: released when its session is archived. agent: the claim is the agent’s and rolls on to a replacement.',
 );
 /** `lifecycle` and `continuity` as routes carry them: compiled into `bindings`. */
@@ -45,7 +45,7 @@ export const bindingPolicy = group(
     lifecycle: as(lifecycle, { default: 'manual' }),
     continuity: as(continuity, { default: 'session' }),
     bind: choice(
-      MODES,
+      modes,
       'When a session takes the binding by itself: onAttributedEvent on pull requests, onMention on chat threads.',
       {
         otherwise: 'it does not',
@@ -73,12 +73,12 @@ export const bindings = group(
   },
 );
 
-const target = choice(ROUTE_TARGETS, 'Type of target that the event must have.', {
+const target = choice(routeTargets, 'Type of target that the event must have.', {
   required: true,
   code: 'binding-target',
 });
 const onUnmatched = choice(
-  ON_UNMATCHED,
+  onUnmatchedValues,
   'What happens where nothing receives the event: drop it, record a warning or an error, or spawn a session.',
   {
     default: 'drop',
@@ -104,9 +104,9 @@ export const spawn = group(
 
 /** A delivery with `onUnmatched: spawn`. */
 export const legacyKind = 'deliverOrSpawn';
-export const ROUTE_BY = ['attributedSessions', 'allLiveSessions'] as const;
+export const routeByList = ['attributedSessions', 'allLiveSessions'] as const;
 /** Spellings of `routeBy.kind` that normalize: to a kind, to none, or to a bind route over `artifactType`. */
-export const LEGACY_ROUTE_BY: { readonly [spelling: string]: (typeof ROUTE_BY)[number] } = {
+export const legacyRouteBy: { readonly [spelling: string]: (typeof routeByList)[number] } = {
   attributedRuns: 'attributedSessions',
   allLiveRuns: 'allLiveSessions',
 };
@@ -115,16 +115,16 @@ export const legacyOwned = 'ownedArtifact';
 export const routeBy = group(
   {
     kind: choice(
-      ROUTE_BY,
+      routeByList,
       'attributedSessions: those bound to the event’s chat thread. allLiveSessions: every live session of the agent.',
       {
         required: true,
         code: 'routing-invalid',
-        legacy: [...Object.keys(LEGACY_ROUTE_BY), legacySingleton, legacyOwned],
+        legacy: [...Object.keys(legacyRouteBy), legacySingleton, legacyOwned],
       },
     ),
     artifactType: choice(
-      ROUTE_TARGETS,
+      routeTargets,
       'Legacy: beside kind ownedArtifact, the target of the bind route that it becomes.',
       { code: 'binding-target', stored: false },
     ),
@@ -138,7 +138,7 @@ export const routeBy = group(
   },
 );
 export const deliverBind = group(
-  { target: choice(CHAT_TARGETS, 'The event’s chat thread.', { required: true, code: 'binding-target' }), ...inline },
+  { target: choice(chatTargets, 'The event’s chat thread.', { required: true, code: 'binding-target' }), ...inline },
   'A binding of the thread to the session that the event is delivered to.',
 );
 export const deliver = group(

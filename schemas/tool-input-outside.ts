@@ -25,7 +25,7 @@ const trackerIssue = v.pipe(
 const labelNames = (what: string) =>
   v.pipe(v.array(word('A label.', 200)), v.minLength(1), v.maxLength(50), v.description(what));
 
-export const OUTSIDE_INPUTS = {
+export const outsideInputs = {
   'chat.send': v.strictObject({
     target: chatTarget,
     channelId: v.optional(channelId('Channel. Without: the one that started this session.')),

@@ -1,19 +1,19 @@
 // What a session may pass to its tools (docs/reference/sessions.md#states), as one table: names with dots, each with a
 // strict schema. The JSON Schemas that a harness is shown are made from these, so that every property says what it is for.
 
-import { UUID } from '../internal/domain/uuid.ts';
+import { uuid } from '../internal/domain/uuid.ts';
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { OUTSIDE_INPUTS } from './tool-input-outside.ts';
+import { outsideInputs } from './tool-input-outside.ts';
 import { page, said, word } from './tool-input-parts.ts';
 import { secretDescription, secretName, secretValue } from './secret.ts';
 
-const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+const namePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 const nestingMax = 64;
 const contextBytesMax = 64 * 1024;
 
 const named = (what: string) =>
-  v.pipe(v.string(), v.regex(NAME, 'Expected 1 to 128 characters of A-Za-z0-9_.-'), v.description(what));
+  v.pipe(v.string(), v.regex(namePattern, 'Expected 1 to 128 characters of A-Za-z0-9_.-'), v.description(what));
 const sessionId = (what: string) =>
   v.pipe(v.string(), v.uuid('Expected the id of a session, a UUID'), v.toLowerCase(), v.description(what));
 
@@ -38,12 +38,12 @@ const object = (what: string, bytesMax = contextBytesMax) =>
   );
 
 /** What names a thing of each type: how its events name it, so that a binding that nothing reaches is not made. */
-const TARGET_KEYS = {
+const targetKeys = {
   'codehost.pull_request': /^(?!\.{1,2}\/)[\w.-]{1,100}\/(?!\.{1,2}#)[\w.-]{1,100}#[1-9]\d{0,17}$/,
   'codehost.issue': /^(?!\.{1,2}\/)[\w.-]{1,100}\/(?!\.{1,2}#)[\w.-]{1,100}#[1-9]\d{0,17}$/,
   'chat.thread': /^[\w.-]{1,100}:[\w.-]{1,200}:[\w.-]{1,200}:[\w.-]{1,200}$/,
   'tracker.issue': /^[\w-]{1,200}$/,
-  'svc.session': UUID,
+  'svc.session': uuid,
 } as const;
 
 const target = v.pipe(
@@ -60,7 +60,7 @@ const target = v.pipe(
   }),
   v.forward(
     v.check(
-      ({ type, key }) => TARGET_KEYS[type].test(key),
+      ({ type, key }) => targetKeys[type].test(key),
       'Expected the key of a thing of that type, in the form that the description gives',
     ),
     ['key'],
@@ -93,7 +93,7 @@ const issueRef = v.pipe(
   v.description('Id of the issue, or its short id such as API-12.'),
 );
 
-export const TOOL_INPUTS = {
+export const toolInputs = {
   'svc.session.get': none,
   'svc.agents.list': none,
   'svc.sessions.spawn': v.strictObject({
@@ -253,10 +253,10 @@ export const TOOL_INPUTS = {
   'checks.begin': v.strictObject({ name: checkName }),
   'checks.success': checkEnd,
   'checks.failure': checkEnd,
-  ...OUTSIDE_INPUTS,
+  ...outsideInputs,
 } as const;
-export type ToolName = keyof typeof TOOL_INPUTS;
-export type ToolInput<N extends ToolName> = v.InferOutput<(typeof TOOL_INPUTS)[N]>;
+export type ToolName = keyof typeof toolInputs;
+export type ToolInput<N extends ToolName> = v.InferOutput<(typeof toolInputs)[N]>;
 
 export type ParsedInput<N extends ToolName> =
   | { readonly ok: true; readonly input: ToolInput<N> }
@@ -265,7 +265,7 @@ export type ParsedInput<N extends ToolName> =
 
 /** Reads what a harness passed. No problem repeats a value or an undeclared key: it may be, or hold, a secret. */
 export function parseToolInput<N extends ToolName>(name: N, given: unknown): ParsedInput<N> {
-  const parsed = v.safeParse(TOOL_INPUTS[name], given ?? {});
+  const parsed = v.safeParse(toolInputs[name], given ?? {});
   if (parsed.success) return { ok: true, input: parsed.output as ToolInput<N> };
   return { ok: false, problems: [...new Set(parsed.issues.map(problemOf))] };
 }
@@ -300,7 +300,7 @@ const schemas = new Map<ToolName, InputSchema>();
 export function toolInputSchema(name: ToolName): InputSchema {
   const known = schemas.get(name);
   if (known !== undefined) return known;
-  const { $schema: _, ...made } = toJsonSchema(TOOL_INPUTS[name], {
+  const { $schema: _, ...made } = toJsonSchema(toolInputs[name], {
     typeMode: 'input',
     ignoreActions: ['check', 'to_lower_case'],
   });

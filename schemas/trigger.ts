@@ -1,8 +1,8 @@
 // Triggers: on events and on a schedule (docs/reference/agent-document.md#triggers).
 
-import { DIAGNOSTIC_CODES } from '../internal/domain/codes.ts';
-import { KNOWN_EVENTS } from '../internal/domain/events.ts';
-import type { Check, CheckDeadline, EndpointAuth } from '../internal/domain/spec.ts';
+import { diagnosticCodes } from '../internal/domain/codes.ts';
+import { knownEvents } from '../internal/domain/events.ts';
+import type { CheckDeadline, CheckSpec, EndpointAuth } from '../internal/domain/spec.ts';
 import {
   as,
   choice,
@@ -24,12 +24,12 @@ import { routing } from './routing.ts';
 const eventKey = text('An event key. Known ones are offered; any other below a known prefix is accepted.', {
   trim: true,
   what: 'an event key',
-  suggestions: [...KNOWN_EVENTS].sort(),
+  suggestions: [...knownEvents].sort(),
   example: 'codehost.pull_request.opened',
 });
 
 const compared = scalar('A text, number, true, false or null.', { exact: true });
-const OPERATORS = {
+const operators = {
   contains: as(compared, { description: 'The value is a list that holds this.' }),
   exists: flag('Whether the path has a value.'),
   in: list(compared, 'The value is one of these.', { least: 1, what: 'a list of scalars', code: 'where-clause' }),
@@ -42,11 +42,11 @@ const OPERATORS = {
 } as const;
 export const clause = either(
   compared,
-  group(OPERATORS, 'Exactly one operator.', { alone: { noun: 'operator', code: 'where-clause' } }),
+  group(operators, 'Exactly one operator.', { alone: { noun: 'operator', code: 'where-clause' } }),
   'A scalar, which the value must equal, or exactly one operator.',
   {
     rule: 'An operator stands alone.',
-    what: `a scalar, or a map with one of ${Object.keys(OPERATORS).join(', ')}`,
+    what: `a scalar, or a map with one of ${Object.keys(operators).join(', ')}`,
   },
 );
 /** Neither empty nor with space around it. */
@@ -60,7 +60,7 @@ export const where = record(
   {
     pattern: wherePath,
     keyCode: 'where-path',
-    keyMessage: `${DIAGNOSTIC_CODES['where-path']}: {key}`,
+    keyMessage: `${diagnosticCodes['where-path']}: {key}`,
     keyPrefix: '$.',
     form: 'keys are single bare keys, or $.path.segments',
     what: 'a map from path to clause',
@@ -98,7 +98,7 @@ export const checks = list(check, 'Checks on the pull request.', {
   least: 1,
   what: 'a list of checks',
   code: 'check-invalid',
-  misplaced: { code: 'checks-event', message: `${DIAGNOSTIC_CODES['checks-event']}, not for heartbeats` },
+  misplaced: { code: 'checks-event', message: `${diagnosticCodes['checks-event']}, not for heartbeats` },
   rule: 'Only where every event begins with codehost.pull_request.',
 });
 
@@ -213,5 +213,5 @@ export const trigger = variants(
 );
 
 true satisfies Same<Value<typeof deadline>, CheckDeadline>;
-true satisfies Same<Value<typeof check>, Check>;
+true satisfies Same<Value<typeof check>, CheckSpec>;
 true satisfies Same<Value<typeof endpointAuth>, EndpointAuth>;

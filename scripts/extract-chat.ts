@@ -8,7 +8,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const [, , source = '', commit = ''] = process.argv;
-const METHODS = [
+const methodsList = [
   'assistant.search.context',
   'auth.test',
   'chat.getPermalink',
@@ -25,7 +25,7 @@ interface Reference {
 }
 
 const methods = Object.fromEntries(
-  METHODS.map((method) => {
+  methodsList.map((method) => {
     const group = method.slice(0, method.indexOf('.'));
     const text = readFileSync(join(source, 'methods', group, `${method}.json`), 'utf8');
     const { args = {} } = JSON.parse(text) as Reference;

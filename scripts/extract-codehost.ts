@@ -11,7 +11,7 @@ const [, , source = '', version = ''] = process.argv;
 const whole = JSON.parse(readFileSync(source, 'utf8')) as Node;
 
 const r = '/repos/{owner}/{repo}';
-const OPERATIONS = [
+const operations = [
   'GET /app',
   'GET /app/installations/{installation_id}',
   'POST /app/installations/{installation_id}/access_tokens',
@@ -99,7 +99,7 @@ const OPERATIONS = [
   ...['GET', 'PUT', 'DELETE'].map((m) => `${m} ${r}/environments/{environment_name}/secrets/{secret_name}`),
 ];
 
-const DROPPED = new Set(['description', 'example', 'examples', 'title', 'externalDocs', 'readOnly', 'deprecated']);
+const dropped = new Set(['description', 'example', 'examples', 'title', 'externalDocs', 'readOnly', 'deprecated']);
 
 function at(reference: string): unknown {
   return reference
@@ -116,7 +116,7 @@ function plain(node: unknown, isMap = false): unknown {
   if (typeof reference === 'string') return plain(at(reference));
   return Object.fromEntries(
     Object.entries(node)
-      .filter(([key]) => isMap || (!DROPPED.has(key) && !key.startsWith('x-')))
+      .filter(([key]) => isMap || (!dropped.has(key) && !key.startsWith('x-')))
       .map(([key, value]) => [key, plain(value, key === 'properties')]),
   );
 }
@@ -146,7 +146,7 @@ function operation(name: string): Node {
 const extract = {
   origin: `@octokit/openapi ${version}, generated/api.github.com.json: requests alone, references resolved, prose left out`,
   made: 'scripts/extract-codehost.ts',
-  operations: Object.fromEntries([...new Set(OPERATIONS)].map((name) => [name, operation(name)])),
+  operations: Object.fromEntries([...new Set(operations)].map((name) => [name, operation(name)])),
 };
 writeFileSync(
   new URL('../testdata/providers/codehost-rest.json', import.meta.url),

@@ -23,7 +23,7 @@ import {
 const [, , source = '', commit = ''] = process.argv;
 const page = ['nodes', 'pageInfo'];
 /** Of each type, the fields that are kept. */
-const OWN: { readonly [type: string]: readonly string[] } = {
+const own: { readonly [type: string]: readonly string[] } = {
   Query: ['issue', 'comment', 'viewer', 'searchIssues', 'issueLabels'],
   Mutation: ['commentCreate', 'issueUpdate'],
   Issue: 'id identifier title description url priority state team project assignee labels comments'.split(' '),
@@ -62,9 +62,9 @@ async function clientsQueries(): Promise<DocumentNode[]> {
   return asked;
 }
 
-const FIELDS: { [type: string]: Set<string> } = {};
-const keep = (type: string, field: string): void => void (FIELDS[type] ??= new Set()).add(field);
-for (const [type, fields] of Object.entries(OWN)) for (const field of fields) keep(type, field);
+const fieldsTable: { [type: string]: Set<string> } = {};
+const keep = (type: string, field: string): void => void (fieldsTable[type] ??= new Set()).add(field);
+for (const [type, fields] of Object.entries(own)) for (const field of fields) keep(type, field);
 const types = new TypeInfo(buildASTSchema(whole, { assumeValidSDL: true }));
 for (const query of await clientsQueries()) {
   visit(
@@ -79,7 +79,7 @@ for (const query of await clientsQueries()) {
 }
 
 const nameOf = (type: TypeNode): string => (type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type));
-const wanted = new Set(Object.keys(FIELDS));
+const wanted = new Set(Object.keys(fieldsTable));
 const kept: DocumentNode['definitions'][number][] = [];
 const done = new Set<string>();
 while (done.size < wanted.size) {
@@ -88,7 +88,7 @@ while (done.size < wanted.size) {
     const found = whole.definitions.find((one) => 'name' in one && one.name?.value === name);
     if (found === undefined) continue;
     if (found.kind === Kind.OBJECT_TYPE_DEFINITION) {
-      const fields = found.fields?.filter((one) => FIELDS[name]?.has(one.name.value) === true) ?? [];
+      const fields = found.fields?.filter((one) => fieldsTable[name]?.has(one.name.value) === true) ?? [];
       for (const field of fields) for (const arg of field.arguments ?? []) wanted.add(nameOf(arg.type));
       for (const field of fields) wanted.add(nameOf(field.type));
       kept.push({ ...found, fields, interfaces: [] });

@@ -4,11 +4,11 @@
 import { join } from 'node:path';
 import { resolveHarness, variableOf } from '../../internal/adapters/harness/harness.ts';
 import type { Config } from '../../internal/base/config/config.ts';
-import { HARNESSES } from '../../internal/domain/spec.ts';
+import { harnessNames } from '../../internal/domain/spec.ts';
 
 const scriptedAgent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
 
-export interface StandIns {
+export interface HarnessFallbacks {
   /** Settings for svcd. */
   readonly environment: { readonly [name: string]: string };
   /** What a person should know; empty where every harness is there. */
@@ -16,11 +16,11 @@ export interface StandIns {
 }
 
 /** What stands in for harnesses that are not there. */
-export async function standIns(config: Config): Promise<StandIns> {
+export async function harnessFallbacks(config: Config): Promise<HarnessFallbacks> {
   const environment: Record<string, string> = {};
   const missing: string[] = [];
   const configured = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
-  for (const harness of HARNESSES) {
+  for (const harness of harnessNames) {
     const found = await resolveHarness({
       harness,
       dataDir: config.dataDir,

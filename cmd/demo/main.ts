@@ -8,8 +8,8 @@ import { children, type Daemon, follow, freeListen, startSvcd, svc } from './pro
 import { type DemoHost, startHost } from './codehost.ts';
 import { demoSource, givenSource, type Source } from './source.ts';
 import { firstRun, register } from './register.ts';
-import { standIns } from './harnesses.ts';
-import { type DemoModel, furnish, startModel } from './model.ts';
+import { harnessFallbacks } from './harnesses.ts';
+import { type DemoModel, prepareProject, startModel } from './model.ts';
 import { farewell, tour } from './tour.ts';
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -37,7 +37,7 @@ async function main(stopping: Promise<void>): Promise<number> {
     const listen = await freeListen(config.listen);
     if (listen.note !== undefined) say(listen.note);
     say(`starting svcd, data in ${dataDir}`);
-    const stands = await standIns(config);
+    const stands = await harnessFallbacks(config);
     if (repo === undefined) model = await startModel(dataDir, stands, process.env);
     for (const note of [...stands.notes, ...(model === undefined ? [] : [model.note])]) say(note);
     const environment = { ...stands.environment, ...model?.environment };
@@ -47,7 +47,7 @@ async function main(stopping: Promise<void>): Promise<number> {
     say('');
     // The demo's own agents are woken by a code host, which is simulated; the user's own are left to theirs.
     if (repo === undefined) {
-      await furnish(dataDir, model !== undefined);
+      await prepareProject(dataDir, model !== undefined);
       host = await startHost(dataDir);
       await host.connect();
     }

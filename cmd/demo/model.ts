@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import type { StandIns } from './harnesses.ts';
+import type { HarnessFallbacks } from './harnesses.ts';
 import { call } from './register.ts';
 
 /** The organization's secret that names its key; whatever it holds opens the simulator. */
@@ -40,7 +40,7 @@ function answerTo(body: string): string {
 /** Starts it where the scripted agent stands in; undefined where there is a model, or a configuration that may name one. */
 export async function startModel(
   dataDir: string,
-  { environment }: StandIns,
+  { environment }: HarnessFallbacks,
   env: NodeJS.ProcessEnv,
 ): Promise<DemoModel | undefined> {
   const isFree = ['SVC_CONFIG', 'SVC_PROVIDER_A_KEY'].every((name) => env[name] === undefined);
@@ -71,7 +71,7 @@ export async function startModel(
 }
 
 /** What the fleet and the model are given, and who may look: kept where it is there already. */
-export async function furnish(dataDir: string, hasModel: boolean): Promise<void> {
+export async function prepareProject(dataDir: string, hasModel: boolean): Promise<void> {
   const org = '/../..';
   const known = async (path: string): Promise<boolean> => (await call(dataDir, 'GET', path)).status === 200;
   const secrets = [

@@ -5,7 +5,7 @@ import { mkdir, open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 
-const MAIN = (program: 'svc' | 'svcd'): string => join(import.meta.dirname, '..', program, 'main.ts');
+const main = (program: 'svc' | 'svcd'): string => join(import.meta.dirname, '..', program, 'main.ts');
 
 /** Something that a person can do something about; shown without a stack. */
 export class DemoError extends Error {
@@ -53,7 +53,7 @@ export async function startSvcd(
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const logFile = join(dataDir, 'svcd.log');
   const log = await open(logFile, 'w', 0o600);
-  const child = spawn(process.execPath, [MAIN('svcd'), '--data-dir', dataDir, '--listen', listen], {
+  const child = spawn(process.execPath, [main('svcd'), '--data-dir', dataDir, '--listen', listen], {
     // The demo's git server is on loopback.
     env: { ...process.env, SVC_ALLOW_PRIVATE_NETWORK: 'true', ...environment },
     stdio: ['ignore', 'pipe', log.fd],
@@ -121,7 +121,7 @@ export function follow(dataDir: string, args: readonly string[]): Promise<void> 
 }
 
 function runSvc(dataDir: string, args: readonly string[], stderr: 'inherit' | 'pipe' = 'inherit'): ChildProcess {
-  const child = spawn(process.execPath, [MAIN('svc'), ...args], {
+  const child = spawn(process.execPath, [main('svc'), ...args], {
     env: clientEnvironment(dataDir),
     stdio: ['ignore', 'inherit', stderr],
   });

@@ -11,7 +11,7 @@ interface Route {
 }
 
 /** Posts to an endpoint and waits for the answer of the session that it starts; undefined where none comes in time. */
-export async function knock(
+export async function postAndAwaitAnswer(
   dataDir: string,
   ingestUrl: string,
   body: object,

@@ -1,12 +1,13 @@
 // What the demo registers: a repository made from testdata/demo and served over smart HTTP, or the user's own.
 
-import { access, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { runGit } from '../../internal/base/testkit/git-fixture.ts';
 import { GitServer } from '../../internal/base/testkit/git-server.ts';
 import { DemoError } from './processes.ts';
-import { withoutEnd } from '../../internal/domain/text-end.ts';
+import { withoutEnd } from '../../internal/domain/text.ts';
+import { exists } from '../../internal/base/files.ts';
 
 export interface Source {
   readonly name: string;
@@ -104,9 +105,3 @@ const nameOf = (source: string): string =>
   basename(withoutEnd(source.replace(/[?#].*$/, ''), '/'), '.git')
     .replace(/[^A-Za-z0-9_.-]+/g, '-')
     .slice(0, 128) || 'repository';
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );

@@ -3,7 +3,7 @@
 import type { DemoHost } from './codehost.ts';
 import { call } from './register.ts';
 import { svc } from './processes.ts';
-import { knock } from './session.ts';
+import { postAndAwaitAnswer } from './session.ts';
 import { demo, type Source } from './source.ts';
 
 export const farewell = '\nstopping…';
@@ -34,7 +34,7 @@ export async function tour(
   const open = endpoints.find((endpoint) => endpoint.name === 'greetings' && endpoint.auth?.kind === 'none');
   if (open !== undefined && source.name === demo) {
     say(`posting {"name":"Ada"} to it:`);
-    const came = await knock(dataDir, open.ingestUrl, { name: 'Ada' });
+    const came = await postAndAwaitAnswer(dataDir, open.ingestUrl, { name: 'Ada' });
     if (came === undefined) say('nothing came of it; `svc event list` says why');
     else await svc(dataDir, ['session', 'logs', came.sessionId]);
     say('');

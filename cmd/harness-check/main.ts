@@ -9,13 +9,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { HarnessInstallError, installHarness } from '../../internal/adapters/harness/harness.ts';
-import { type Harness, HARNESSES } from '../../internal/domain/spec.ts';
-import { CHECKS } from '../../internal/harness-check/checks.ts';
+import { type Harness, harnessNames } from '../../internal/domain/spec.ts';
+import { checksList } from '../../internal/harness-check/checks.ts';
 import { openSandboxes } from '../../internal/adapters/sandbox/sandbox.ts';
 import { createScene, type Live, type Scene } from '../../internal/harness-check/scene.ts';
 import { type Place, startService } from '../../internal/harness-check/service.ts';
-import { OPEN_CHECKS, SERVICE_CHECKS } from '../../internal/harness-check/service-checks.ts';
-import type { ServiceCheck } from '../../internal/harness-check/story.ts';
+import { openChecks, serviceChecks } from '../../internal/harness-check/service-checks.ts';
+import type { ServiceCheck } from '../../internal/harness-check/scenario.ts';
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -27,7 +27,7 @@ async function checkAll(scene: Scene): Promise<number> {
     `  ${live.connection.agent.name} ${live.connection.agent.version}, ready in ${(performance.now() - started).toFixed(0)} ms`,
   );
   let failed = 0;
-  for (const check of CHECKS) {
+  for (const check of checksList) {
     try {
       say(`  ok    ${check.name}: ${await check.run(scene, live)}`);
     } catch (error) {
@@ -105,8 +105,8 @@ async function checkHarness(
     return 'skipped';
   }
   let failed = await checkAlone(harness, dataDir);
-  failed += await checkService(harness, dataDir, whole, SERVICE_CHECKS);
-  if (part !== undefined) failed += await checkService(harness, dataDir, part, OPEN_CHECKS);
+  failed += await checkService(harness, dataDir, whole, serviceChecks);
+  if (part !== undefined) failed += await checkService(harness, dataDir, part, openChecks);
   return failed === 0 ? 'ok' : 'failed';
 }
 
@@ -122,7 +122,7 @@ async function checkAlone(harness: Harness, dataDir: string): Promise<number> {
 const { values } = parseArgs({
   options: { 'data-dir': { type: 'string' }, only: { type: 'string' }, sandbox: { type: 'string' } },
 });
-const wanted = HARNESSES.filter((harness) => values.only === undefined || values.only === harness);
+const wanted = harnessNames.filter((harness) => values.only === undefined || values.only === harness);
 const given = values['data-dir'];
 const dataDir = given ?? (await mkdtemp(join(tmpdir(), 'svc-harness-check-')));
 process.once('SIGINT', () => {

@@ -10,18 +10,19 @@ import { dirname, join, normalize, relative } from 'node:path';
 const root = join(import.meta.dirname, '../..');
 const out = join(root, 'dist');
 
-const ENTRIES = ['cmd/svc/main.mjs', 'cmd/svcd/main.ts'];
+const entries = ['cmd/svc/main.mjs', 'cmd/svcd/main.ts'];
 /** Read at run time; browser modules are stripped of their types by whoever serves them. */
-const READ = [
+const read = [
   ...['internal/edge/web/client', 'templates', 'migrations', 'docs'],
   ...['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'],
 ];
 
 /** Relative modules: what is imported, now or later, and what is started by its address. */
-const SPECIFIER = /(\bfrom\s*|\bimport\s*\(?\s*|\bnew URL\(\s*)(['"])(\.{1,2}\/[^'"\n]+?\.(?:ts|mjs|cjs|json))\2/g;
+const specifierPattern =
+  /(\bfrom\s*|\bimport\s*\(?\s*|\bnew URL\(\s*)(['"])(\.{1,2}\/[^'"\n]+?\.(?:ts|mjs|cjs|json))\2/g;
 
 function packModules(): number {
-  const waiting = [...ENTRIES];
+  const waiting = [...entries];
   const seen = new Set(waiting);
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     const from = path;
@@ -29,7 +30,7 @@ function packModules(): number {
     const plain = from.endsWith('.ts') ? stripTypeScriptTypes(source) : source;
     const text = from.endsWith('.json')
       ? plain
-      : plain.replace(SPECIFIER, (whole: string, before: string, quote: string, specifier: string) => {
+      : plain.replace(specifierPattern, (whole: string, before: string, quote: string, specifier: string) => {
           const target = normalize(join(dirname(from), specifier));
           if (!existsSync(join(root, target))) return whole;
           if (target !== 'package.json' && !seen.has(target)) waiting.push(target);
@@ -59,7 +60,7 @@ function shrinkwrap(): void {
 
 rmSync(out, { recursive: true, force: true });
 const count = packModules();
-for (const path of READ) {
+for (const path of read) {
   cpSync(join(root, path), join(out, path), { recursive: true, filter: (from) => !from.endsWith('.test.ts') });
 }
 const { name, version, type } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>;

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
-import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../internal/adapters/harness/harness-testkit.ts';
 import { loadConfig } from '../../internal/base/config/config.ts';
 import type { CodehostSimulator } from '../../internal/base/testkit/codehost-simulator.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
@@ -56,7 +56,7 @@ before(async () => {
   const codehost = { apiUrl: host.origin, webUrl: host.origin, writeSpacingMs: 0 };
   daemon = await startTestDaemon({
     config: {
-      harnessACommand: SCRIPTED_AGENT,
+      harnessACommand: scriptedAgent,
       sandbox: 'process',
       allowPrivateNetwork: true,
       file: { sandboxes: { snapshots: { maxMB: 0 } }, providers: { codehost } },
@@ -206,7 +206,7 @@ const env = (root: string) => ({
   PATH: `${bin}:${join(rootDir, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
   HOME: root,
   SVC_DATA_DIR: daemon.dataDir,
-  SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+  SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
   SVC_SANDBOX: 'process',
 });
 

@@ -85,14 +85,14 @@ test('a configured command goes before what is installed', async () => {
   assert.match(wrong.stderr, /SVC_HARNESS_A_COMMAND must be a JSON array/);
 });
 
-const FAILURES: readonly (readonly [string, string, { readonly [name: string]: string }, string, RegExp])[] = [
+const failures: readonly (readonly [string, string, { readonly [name: string]: string }, string, RegExp])[] = [
   ['half', laysOut, { FAKE_HALF: '1' }, 'not-usable', /is not there/],
   ['another version', laysOut, { FAKE_VERSION: '9.9.9' }, 'not-usable', /is not there/],
   ['a program for elsewhere', laysOut, { FAKE_HERE: 'elsewhere' }, 'not-usable', /without the program of .* for /],
   ['a 404', 'echo "npm error code E404" >&2; exit 1', {}, 'not-published', /does not have @agentclientprotocol/],
   ['no reason', 'exit 3', {}, 'npm-failed', /gave no reason/],
 ];
-for (const [what, script, env, code, message] of FAILURES) {
+for (const [what, script, env, code, message] of failures) {
   test(`an installation that ends with ${what} is refused and leaves nothing`, async () => {
     const dataDir = join(home.path, `data ${what}`);
     const PATH = await fakeNpm(`npm ${what}`, script);

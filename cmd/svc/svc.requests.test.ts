@@ -73,7 +73,7 @@ interface Case {
   readonly body?: unknown;
 }
 
-const CASES: readonly Case[] = [
+const cases: readonly Case[] = [
   {
     args: ['secret', 'set', 'db', '--from-file', '-', '--description', 'D', '--unprotected'],
     stdin: `${value}\n`,
@@ -215,7 +215,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-for (const { args, stdin, call, body } of CASES) {
+for (const { args, stdin, call, body } of cases) {
   test(`svc ${args.join(' ')}`, async () => {
     const { code, stdout, stderr } = await svc(args, stdin === undefined ? {} : { stdin });
     assert.equal(code, 0, stderr);

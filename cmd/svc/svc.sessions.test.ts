@@ -226,3 +226,17 @@ test('a large integer that a double holds and prints otherwise is told with the 
   assert.match(await told(['event', 'show', id]), new RegExp(`^ {2}issue: ${digits}$`, 'm'));
   assert.ok((await items('session', 'list')).some((one) => one['displayTitle'] === `Issue ${digits}`));
 });
+
+test('an apply of it says the same a moment after it ended, and nothing of it before', async () => {
+  const run = String(JSON.parse(await told(['apply', tree, '--json'])).applyId);
+  const show = () => told(['reconcile', 'show', run]);
+  let shown = await show();
+  for (let tries = 0; tries < 300 && !shown.includes('events of the last 7 days'); tries += 1) {
+    assert.match(shown, /^ *status +applied$/m);
+    await sleep(100);
+    shown = await show();
+  }
+  assert.match(shown, /^ {2}agent triage trigger 0 \(webhook\.received\): 1 newly match, 4 stop matching$/m);
+  const { consequences } = JSON.parse(await told(['reconcile', 'show', run, '--json']));
+  assert.equal(consequences.eventImpact.triggers.length, 2);
+});

@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
-import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../internal/adapters/harness/harness-testkit.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc, type Ran, runSvc } from './testkit.ts';
 
@@ -170,7 +170,7 @@ test('a stored event is replayed into a local run, and what --keep names is kept
     {
       env: {
         ...env(),
-        SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+        SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
         SVC_SANDBOX: 'process',
         TMPDIR: place,
       },

@@ -32,14 +32,15 @@ import { createWebRoom } from '../../internal/edge/web/web.ts';
 import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
-import { lookAtCodehost } from '../../internal/flows/broker/broker.ts';
-import { lookAtChat } from '../../internal/flows/chat/chat.ts';
-import { lookAtWebhook } from '../../internal/flows/notify/notify.ts';
-import { lookAtTracker } from '../../internal/flows/tracker/tracker.ts';
-import { CONDITIONS } from '../../internal/domain/notification.ts';
+import { findCodehostStep } from '../../internal/flows/broker/broker.ts';
+import { findChatStep } from '../../internal/flows/chat/chat.ts';
+import { findWebhookStep } from '../../internal/flows/notify/notify.ts';
+import { findTrackerStep } from '../../internal/flows/tracker/tracker.ts';
+import { conditionsList } from '../../internal/domain/notification.ts';
 import type { FlowContext, OutboxPorts } from '../../internal/flows/context.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { codehostChecks } from '../../internal/flows/plans/plans.ts';
+import { startAppliedImpacts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { SharedClock } from '../../internal/base/clock.ts';
 import { serverTime } from '../../internal/adapters/store/operations/clock.ts';
@@ -108,10 +109,12 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   const { ports, stop } = await startPorts(config, runtime);
   stops.push(stop);
   const ingest = await startIngest(store.db.calls, { routing: tasks.some((task) => task.name === routeTask) });
-  stops.push(() => ingest.stop());
+  const impacts = startAppliedImpacts(store.db, log);
+  stops.push(() => Promise.all([impacts.stop(), ingest.stop()]).then(() => undefined));
   const part = {
     ...ports,
     ingest,
+    impacts,
     db: store.db,
     runtime,
     config,
@@ -186,7 +189,7 @@ function outboxPorts(config: Config): OutboxPorts {
   const { writeSpacingMs, apiUrl, webUrl, mcpUrl, attachmentHosts } = codehostSettings(config);
   const { chat, tracker } = chatSettings(config);
   return {
-    readers: { codehost: lookAtCodehost, chat: lookAtChat, tracker: lookAtTracker, webhook: lookAtWebhook },
+    readers: { codehost: findCodehostStep, chat: findChatStep, tracker: findTrackerStep, webhook: findWebhookStep },
     writeSpacingMs,
     codehostApiUrl: apiUrl,
     codehostWebUrl: webUrl,
@@ -195,7 +198,7 @@ function outboxPorts(config: Config): OutboxPorts {
     chatApiUrl: chat.apiUrl,
     trackerApiUrl: tracker.apiUrl,
     chatFileHosts: chat.fileHosts,
-    receivers: notificationSettings(config, CONDITIONS),
+    receivers: notificationSettings(config, conditionsList),
   };
 }
 
@@ -219,7 +222,7 @@ export async function checkSettings(config: Config): Promise<void> {
   codehostSettings(config);
   chatSettings(config);
   checkOauthSettings(config);
-  notificationSettings(config, CONDITIONS);
+  notificationSettings(config, conditionsList);
   modelSettings(config.file, config.fileDir);
   signinSettings(config);
   await checkKeyFile(config);

@@ -26,7 +26,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
 
 const clientFile = (dataDir: string): string => join(dataDir, 'client.json');
 
-/** Contract, section 1: `{url, token, org, project}`. */
+/** `{url, token, org, project}`: what the command line on this machine begins with (docs/reference/configuration.md#the-file). */
 export async function writeClient(dataDir: string, url: string, client: Client): Promise<void> {
   const { token, org, project } = client;
   await replaceFile(clientFile(dataDir), `${JSON.stringify({ url, token, org, project }, null, 2)}\n`);

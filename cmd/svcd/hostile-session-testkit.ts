@@ -8,7 +8,7 @@ const said = update('"sessionUpdate":"agent_message_chunk","content":{"type":"te
 const frame = 16 * mebibyte - 1_000;
 
 /** What a harness writes; see testdata/raw-agent. */
-export const HARNESS_LINES: { readonly [what: string]: object } = {
+export const harnessLines: { readonly [what: string]: object } = {
   'one long line of text': { lines: [said], big: frame },
   'one long line of new lines': { lines: [said], big: frame, of: '\\n' },
   'one long line of escapes': { lines: [said], big: frame, of: '\\u0000' },
@@ -113,7 +113,7 @@ function wholeTexts(): { readonly of: string; readonly big: number } {
 }
 
 /** What a harness asks its model, as large as the gateway takes; see testdata/raw-agent. */
-export const MODEL_CALLS: { readonly [what: string]: object } = {
+export const modelCalls: { readonly [what: string]: object } = {
   'one text of 32 MiB': { lines: [], post: asked('"$X"'), big: model },
   'one text of 32 MiB of escapes': { lines: [], post: asked('"$X"'), big: model, of: '\\n' },
   'one text of 32 MiB beyond Latin': { lines: [], post: asked('"$X"'), big: model / 2, of: 'ф' },
@@ -128,7 +128,7 @@ const call = (name: string, input: string): string =>
 const body = mebibyte - 4_000;
 
 /** What a session sends to its tools. */
-export const TOOL_CALLS: { readonly [what: string]: () => string } = {
+export const toolCalls: { readonly [what: string]: () => string } = {
   'a long message to another session': () =>
     call('svc_send_message', `{"sessionId":"01890000-0000-7000-8000-000000000000","text":"${filled('x', body)}"}`),
   'a long name of a tool': () => call(filled('x', body), '{}'),

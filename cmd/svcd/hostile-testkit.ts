@@ -9,7 +9,7 @@ export const listOf = (unit: string, bytes = mebibyte - 2_000): string => `[${fi
 type Made = () => string;
 
 /** Bodies of a webhook, up to a mebibyte, each an object. */
-export const PAYLOADS: { readonly [what: string]: Made } = {
+export const payloads: { readonly [what: string]: Made } = {
   'one long text': () => object(`"${filled('z')}"`),
   'one long text of lines': () => object(`"${filled('z\\n')}"`),
   'one long text of tokens': () => object(`"${filled('{{a}}')}"`),
@@ -40,7 +40,7 @@ interface Template {
 const many = '{{a}}'.repeat(300);
 
 /** Agents, each with an endpoint of its name. */
-export const TEMPLATES: { readonly [name: string]: Template } = {
+export const templates: { readonly [name: string]: Template } = {
   plain: { trigger: { message: '{{a}}' } },
   many: { trigger: { message: `X\n${many}` } },
   thousands: { trigger: { message: '{{a}}'.repeat(4_000) } },
@@ -132,7 +132,7 @@ const linear = (data: object) => (): string =>
   });
 
 /** Deliveries of providers, as large as their doors take: 25 MiB of a code host, 5 of a tracker, 4 of chat. */
-export const DELIVERIES: { readonly [what: string]: Made } = {
+export const deliveriesTable: { readonly [what: string]: Made } = {
   'a push of 24 MiB in commits': json({
     ref: 'refs/heads/main',
     before: '0'.repeat(40),
@@ -206,8 +206,14 @@ const agent = (name: string, more = ''): TreeFile => ({
   content: `name: ${name}\nharness: harness-a\nenvironment: {name: default, image: {kind: preset, name: base}}\n${more}`,
 });
 
+/** Three thousand agents, each with ten kilobytes of its own that are stored. */
+export const manyPrompts = (): TreeFile[] =>
+  Array.from({ length: 3_000 }, (_, at) =>
+    agent(`p${at}`, `systemPrompt: |\n${`  line ${at} of text that says little\n`.repeat(280)}`),
+  );
+
 /** Trees of the repository, up to what a door takes. */
-export const TREES: { readonly [what: string]: () => TreeFile[] } = {
+export const trees: { readonly [what: string]: () => TreeFile[] } = {
   aliases: () => {
     const levels = Array.from({ length: 9 }, (_, at) => `  - &a${at + 1} [${`*a${at},`.repeat(9)}]\n`).join('');
     return [agent('bomb', `variables:\n  - &a0 [x]\n${levels}`)];
@@ -260,7 +266,7 @@ export const TREES: { readonly [what: string]: () => TreeFile[] } = {
 };
 
 /** Bodies of an apply, as large as its door takes, that are no tree. */
-export const BODIES: { readonly [what: string]: Made } = {
+export const bodies: { readonly [what: string]: Made } = {
   'a body of too many lists': () => `{"files":${listOf('[]', 60 * mebibyte)}}`,
   'a body of too many numbers': () => `{"files":${listOf('0', 60 * mebibyte)}}`,
   'a body that nests': () => `{"files":${filled('[', 60 * mebibyte)}`,

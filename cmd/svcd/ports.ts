@@ -1,12 +1,11 @@
 // Makes the ports of a daemon from its configuration: sources, compiler, templates, sealed values, the network's rules
 // and the budget of connections. Everything here is shared by all repositories of the process.
 
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { startCompiler } from '../../internal/adapters/compiler/compiler.ts';
 import { mintInstallationToken } from '../../internal/adapters/providers/codehost/codehost.ts';
 import { folderCache, resolveTemplates } from '../../internal/adapters/providers/templates/templates.ts';
-import { createHostCache, openRepository, probeRepository } from '../../internal/adapters/repo/repo.ts';
+import { createHostCache, openRepositoriesWith, probeRepository } from '../../internal/adapters/repo/repo.ts';
 import type { NetworkSettings } from '../../internal/adapters/repo/types.ts';
 import { openKeyRing } from '../../internal/adapters/crypto/crypto.ts';
 import { type Config, makesMasterKey } from '../../internal/base/config/config.ts';
@@ -14,9 +13,10 @@ import { compileSettings } from '../../internal/base/config/compile-settings.ts'
 import { sourceSettings, syncSettings } from '../../internal/base/config/sync-settings.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
 import { canonicalJson, type Json } from '../../internal/domain/json.ts';
-import { createLimiter } from '../../internal/flows/limits.ts';
+import { createLimiter } from '../../internal/base/concurrency.ts';
 import type { CatalogPorts, SealingPorts, SyncPorts, TokenPorts } from '../../internal/flows/ports.ts';
 import { createCompiledAnswers } from '../../internal/flows/compiled.ts';
+import { sha256 } from '../../internal/base/hash.ts';
 
 /** Reads of sources at a time: in all, and of one server. They wait more than they work. */
 const reads = { total: 512, host: 4 } as const;
@@ -43,7 +43,7 @@ export async function startPorts(
   const text = canonicalJson(catalog as unknown as Json);
   return {
     ports: {
-      catalog: { catalog, catalogHash: createHash('sha256').update(text).digest('hex') },
+      catalog: { catalog, catalogHash: sha256(text) },
       sealing: { sealer: keyRing.sealer, keyRing, noted: new Map() },
       installations: {
         mintToken: (request) => mintInstallationToken({ ...request, allowPrivate: config.allowPrivateNetwork }),
@@ -73,9 +73,9 @@ function syncPorts(
     applying: createLimiter(applies.total, applies.project),
     readSeconds,
     folders,
-    openSource: (target, options) => openRepository(target, { ...shared, ...options }),
+    openSource: openRepositoriesWith(shared),
     probe: (url, credentials) => probeRepository(url, { ...shared, ...(credentials && { credentials }) }),
-    compile: (input) => compiler.compile({ ...input, catalog }),
+    compile: compiler.withCatalog(catalog),
     warmCompiler: compiler.warm,
     compiled: createCompiledAnswers(),
     resolveTemplates: (specifiers, { lock, secret }) =>

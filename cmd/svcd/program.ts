@@ -94,7 +94,7 @@ async function run(): Promise<void> {
     `${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`,
   );
   log.info({ url: daemon.url, roles: config.roles }, 'daemon.ready');
-  giveMemoryBack();
+  collectWhenIdle();
   const reason = await daemon.failed;
   log.fatal({ err: reason }, 'daemon.failed');
   await end(1);
@@ -121,7 +121,7 @@ const quietLooks = 12;
 type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
 
 /** Looks every few seconds for as long as the process lives, which it does not keep alive. */
-export function giveMemoryBack(): void {
+export function collectWhenIdle(): void {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as Collect;
   let usage = process.cpuUsage();

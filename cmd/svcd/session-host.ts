@@ -2,17 +2,10 @@
 
 import { readFileSync } from 'node:fs';
 import { access, constants, readdir, stat } from 'node:fs/promises';
-import { availableParallelism, networkInterfaces } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
-import {
-  AccessError,
-  DockerEngine,
-  EngineError,
-  inClusterAccess,
-  kubeconfigAccess,
-  KubernetesEngine,
-} from '../../internal/adapters/engine/engine.ts';
+import { DockerEngine, EngineError } from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
 import { type EngineChoice, Mirrors, openSandboxes } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/store.ts';
@@ -30,6 +23,7 @@ import {
 } from '../../internal/flows/session-host/session-host.ts';
 import { Fault } from '../../internal/domain/fault.ts';
 import type { Harness } from '../../internal/domain/spec.ts';
+import { addressOf, clusterOf, doorOf, isAnywhere } from './cluster.ts';
 import { openSetupCaches } from './setup-cache.ts';
 
 const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -45,30 +39,6 @@ function placeSettings({ file, fileDir }: Config) {
   const [unloadAfterMs, turnMs] = [unloadAfterSeconds * 1_000, turnSeconds * 1_000];
   const { allow } = sandboxesSettings(file, fileDir);
   return { maxSessions: max, perProject, unloadAfterMs, turnMs, fenced, allow };
-}
-
-/** Of a daemon that listens everywhere, the first address that others have a way to. */
-function addressOf(anywhere: boolean, url: URL): string {
-  if (!anywhere) return url.origin;
-  const all = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
-  const outer = all.find(({ internal, family }) => !internal && family === 'IPv4');
-  return `http://${outer?.address ?? '127.0.0.1'}:${url.port}`;
-}
-
-/** Throws ConfigError for a kubeconfig that cannot be used. */
-function clusterOf(config: Config): EngineChoice | undefined {
-  const { kubernetes, lostSeconds } = sandboxesSettings(config.file, config.fileDir);
-  if (kubernetes === undefined) return undefined;
-  const { kubeconfig, namespace, runtimeClass, fence, pools } = kubernetes;
-  try {
-    const access = kubeconfig === undefined ? inClusterAccess(process.env) : kubeconfigAccess(kubeconfig);
-    const engine = new KubernetesEngine({ access, namespace, runtimeClass, pools, now: Date.now });
-    return { engine, setting: 'sandboxes.kubernetes', fence, isLocal: false, lostSeconds };
-  } catch (error) {
-    if (!(error instanceof AccessError)) throw error;
-    const key = kubeconfig === undefined ? 'inCluster' : 'kubeconfig';
-    throw new ConfigError(`sandboxes.kubernetes.${key}`, `cannot be used: ${error.message}`);
-  }
 }
 
 /** Throws ConfigError for a file of certificates that cannot be read. */
@@ -213,12 +183,13 @@ export async function openHostPorts(
 ): Promise<{ readonly ports: HostPorts; stop(): Promise<void> }> {
   const { PATH: path = defaultPath, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
   const { keys } = modelSettings(config.file, config.fileDir);
+  const door = await doorOf(config);
   const keyFiles = Object.values(keys).flatMap((place) => (place.kind === 'file' ? [place.path] : []));
   const open = (sandbox: Config['sandbox']) =>
     openSandboxes({
       dataDir: config.dataDir,
       sandbox,
-      engineOf: (name) => (name === 'kubernetes' ? clusterOf(config) : dockerOf(config)),
+      engineOf: (name) => (name === 'kubernetes' ? clusterOf(config, door, url) : dockerOf(config)),
       command: sessionSettings(config.file).command,
       host: { PATH: path, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS },
       privateFiles: [config.masterKeyFile, ...keyFiles],
@@ -237,9 +208,8 @@ export async function openHostPorts(
   const caches = openSetupCaches(config, log);
   let mirrors: Promise<Mirrors | null> | undefined;
   const { hostname, port } = new URL(url);
-  const anywhere = hostname === '0.0.0.0' || hostname === '[::]';
   const ports: HostPorts = {
-    address: addressOf(anywhere, new URL(url)),
+    address: addressOf(new URL(url)),
     sandboxes,
     setupCache: caches.open,
     mirrors: () => (mirrors ??= openMirrors(config, log)),
@@ -253,7 +223,7 @@ export async function openHostPorts(
     listings: createListings(),
     places: new Map(),
     inputs: new Map(),
-    tools: () => ({ host: anywhere ? '127.0.0.1' : hostname, port: Number(port) }),
+    tools: () => ({ host: isAnywhere(hostname) ? '127.0.0.1' : hostname, port: Number(port) }),
     providers: [...new Set(Object.values(presets).flatMap(({ provider }) => provider ?? []))],
     preset: presetsOf(config),
     program: (harness, preset) => programOf(config, presets, harness, preset),
@@ -272,6 +242,7 @@ export async function openHostPorts(
         const opened = await one.catch(() => undefined);
         await opened?.provider.close();
       }
+      await door?.close();
     },
   };
 }

@@ -6,12 +6,12 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../internal/adapters/harness/harness-testkit.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { applyAgents } from '../../internal/flows/routing/routing-testkit.ts';
 
 const minuteMs = 60_000;
-const config = { harnessACommand: SCRIPTED_AGENT, sandbox: 'process' } as const;
+const config = { harnessACommand: scriptedAgent, sandbox: 'process' } as const;
 
 describe('daemons whose machines are a minute off', () => {
   let right: TestDaemon;

@@ -14,8 +14,8 @@ import { emptyHome, runSvc } from '../svc/testkit.ts';
 
 const token = 'ghp_CANARYaZ09qWeRtYuIoPlKjHgFdSaCANARY';
 /** In one of two halves as well: a message that cuts it has quoted it. */
-const HALVES = ['CANARYaZ09qWeRt', 'lKjHgFdSaCANARY'] as const;
-const holds = (text: string): boolean => HALVES.some((half) => text.includes(half));
+const halves = ['CANARYaZ09qWeRt', 'lKjHgFdSaCANARY'] as const;
+const holds = (text: string): boolean => halves.some((half) => text.includes(half));
 
 const base = 'name: a\nharness: harness-a\nenvironment: {name: default, image: {kind: preset, name: base}}\n';
 const agent = (more: string): string => `${base}${more}\n`;
@@ -27,7 +27,7 @@ const tool = (more: string): string =>
   agent(`tools:\n  t:\n    kind: mcp_remote\n    url: https://h.example/\n${more}`);
 
 /** An agent's document, by the place at which the token stands in it. */
-const PLACES: { readonly [place: string]: string } = {
+const places: { readonly [place: string]: string } = {
   'bearer token of an endpoint': hook(`    auth: {kind: bearer, token: ${token}}`),
   'reference of an endpoint': hook(`    auth: {kind: bearer, secretRef: {name: ${token}}}`),
   'text for the reference of an endpoint': hook(`    auth: {kind: bearer, secretRef: ${token}}`),
@@ -91,7 +91,7 @@ const PLACES: { readonly [place: string]: string } = {
 const warned = hook(`    auth: {kind: bearer, secretRef: {name: is-missing}} # ${token}`);
 
 /** Tables that keep what was handed over to be kept, as it was: files of a tree that applies, and bodies of events. */
-const KEPT: readonly string[] = ['svc.blobs', 'svc.event_bodies'];
+const kept: readonly string[] = ['svc.blobs', 'svc.event_bodies'];
 
 describe('a token in the place of something else', () => {
   const told: { readonly where: string; readonly text: string }[] = [];
@@ -128,7 +128,7 @@ describe('a token in the place of something else', () => {
     };
     await settled();
     const seen = { refused: 0, cli: 0 };
-    for (const [place, content] of [...Object.entries(PLACES), ['a comment', warned] as const]) {
+    for (const [place, content] of [...Object.entries(places), ['a comment', warned] as const]) {
       const files = [{ path: '.svc/agents/b.yaml', content: content.replace('name: a\n', 'name: b\n') }];
       // Whether it is refused is another matter; where it is, nothing of it is kept.
       const { status } = await api(`apply: ${place}`, 'POST', 'P/apply', { files, prune: false, dryRun: true });
@@ -213,10 +213,10 @@ describe('a token in the place of something else', () => {
         where c.relkind in ('r', 'p') and not c.relispartition and n.nspname not in ('pg_catalog', 'information_schema')`,
     );
     const found: string[] = [];
-    for (const { name } of tables.filter((one) => !KEPT.includes(one.name))) {
+    for (const { name } of tables.filter((one) => !kept.includes(one.name))) {
       const { rows } = await daemon.ctx.db.query<{ row: string }>(
         `select left(t::text, 400) as row from ${name} t where t::text ~ $1::text limit 3`,
-        [[...HALVES, ...HALVES.map((half) => Buffer.from(half).toString('hex'))].join('|')],
+        [[...halves, ...halves.map((half) => Buffer.from(half).toString('hex'))].join('|')],
       );
       found.push(...rows.map(({ row }) => (name === 'svc.found_by_the_search' ? name : `${name}: ${row}`)));
     }

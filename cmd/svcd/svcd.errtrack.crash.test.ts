@@ -10,7 +10,7 @@ import { isLong } from '../../internal/base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 const b = '/api/v1/connections/errtrack/installations';
-const POINTS = [
+const points = [
   ['errtrack.code-claimed', 'exchanging'],
   ['errtrack.exchanged', 'exchanging'],
   ['errtrack.completing', 'completing'],
@@ -19,7 +19,7 @@ const POINTS = [
   ['errtrack.published', 'completed'],
 ] as const;
 /** Those after which something is lost that nobody can ask for again; the long form goes through all. */
-const SHORT: readonly string[] = ['errtrack.exchanged', 'errtrack.confirmed'];
+const short: readonly string[] = ['errtrack.exchanged', 'errtrack.confirmed'];
 
 describe('a daemon killed in the middle of a setup', () => {
   let simulator: ErrtrackSimulator;
@@ -59,7 +59,7 @@ describe('a daemon killed in the middle of a setup', () => {
   };
 
   let next = 1;
-  for (const [point, state] of POINTS.filter(([name]) => isLong || SHORT.includes(name))) {
+  for (const [point, state] of points.filter(([name]) => isLong || short.includes(name))) {
     it(`at ${point} leaves it ${state}, with one exchange and at most one confirmation`, async () => {
       const { daemon, api, scope } = await start(point);
       const id = next++;
@@ -86,7 +86,7 @@ describe('a daemon killed in the middle of a setup', () => {
     });
   }
 
-  for (const [point, state] of isLong ? POINTS : []) {
+  for (const [point, state] of isLong ? points : []) {
     it(`at ${point} under a browser leaves it ${state}, and its person finds it on the page`, async () => {
       const { daemon, url, token, api, scope } = await start(point);
       const id = 1_000 + next++;

@@ -5,17 +5,20 @@
 import assert from 'node:assert/strict';
 import { createHash, createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
+import { sha256 } from '../../internal/base/hash.ts';
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { type Cost, type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
 import { json, type StubProvider, startStubProvider } from '../../internal/edge/gateway/testkit.ts';
 import { applyAgents, hook, settled } from '../../internal/flows/routing/routing-testkit.ts';
-import { HARNESS_LINES, MODEL_CALLS, TOOL_CALLS } from './hostile-session-testkit.ts';
-import { BODIES, DELIVERIES, deliveryTypes, PAYLOADS, TEMPLATES, TREES } from './hostile-testkit.ts';
+import { harnessLines, modelCalls, toolCalls } from './hostile-session-testkit.ts';
+import { bodies, deliveriesTable, deliveryTypes, manyPrompts, payloads, templates, trees } from './hostile-testkit.ts';
 
 const most = { grownMb: 150, busyMs: 200 } as const;
 /** One that the machine, and not the input, made slow is not so each time. */
@@ -87,7 +90,7 @@ async function postAndRoute(path: string, body: string): Promise<void> {
 describe('a payload', () => {
   let paths: { readonly [endpoint: string]: string };
   before(async () => {
-    const agents = Object.entries(TEMPLATES).map(([name, more]) => [
+    const agents = Object.entries(templates).map(([name, more]) => [
       name,
       { triggers: [hook(name, more.routing ?? { kind: 'spawn' }, more.trigger)], ...more.agent },
     ]);
@@ -95,21 +98,21 @@ describe('a payload', () => {
   });
 
   const pathOf = (name: string): string => paths[name] ?? assert.fail(name);
-  for (const [what, payload] of some(PAYLOADS, (name) => name === 'one long text' || name === 'many keys')) {
-    for (const [name] of some(TEMPLATES, (template) => template === 'many')) {
+  for (const [what, payload] of some(payloads, (name) => name === 'one long text' || name === 'many keys')) {
+    for (const [name] of some(templates, (template) => template === 'many')) {
       it(`${what}, routed by ${name}`, () =>
         isBounded(`${what} × ${name}`, () => postAndRoute(pathOf(name), payload())));
     }
   }
 
   it('any mixture of them', { skip: !isLong }, async () => {
-    const piece = fc.constantFrom(...Object.values(PAYLOADS).map((make) => make().slice(1, -1)));
+    const piece = fc.constantFrom(...Object.values(payloads).map((make) => make().slice(1, -1)));
     const body = fc.tuple(fc.array(piece, { minLength: 2, maxLength: 5 }), fc.nat(1_048_000)).map(([pieces, cut]) => {
       const share = Math.floor((1_048_000 - cut) / pieces.length);
       return `{${pieces.filter((one) => one.length < share).join(',')}}`;
     });
     await fc.assert(
-      fc.asyncProperty(body, fc.constantFrom(...Object.keys(TEMPLATES)), (text, name) =>
+      fc.asyncProperty(body, fc.constantFrom(...Object.keys(templates)), (text, name) =>
         isBounded(`a mixture × ${name}`, () => postAndRoute(pathOf(name), text)),
       ),
       { numRuns: 60 },
@@ -144,7 +147,7 @@ describe('a delivery', () => {
     if (provider === 'tracker') return { 'linear-delivery': randomUUID(), 'linear-signature': mac(text) };
     return { 'x-slack-request-timestamp': stamp, 'x-slack-signature': `v0=${mac(`v0:${stamp}:${text}`)}` };
   };
-  for (const [what, make] of some(DELIVERIES, (name) =>
+  for (const [what, make] of some(deliveriesTable, (name) =>
     /^a push (?:of 24 MiB in commits|of too many lists|from an address)/.test(name),
   )) {
     it(what, () =>
@@ -164,12 +167,9 @@ describe('a delivery', () => {
 });
 
 describe('a tree', () => {
-  const applied = (body: string) =>
-    send('/api/v1/orgs/default/projects/default/apply', body, {
-      authorization: `Bearer ${tokenOf()}`,
-      'content-type': 'application/json',
-    });
-  for (const [what, make] of Object.entries(BODIES)) {
+  const jsonHeaders = () => ({ authorization: `Bearer ${tokenOf()}`, 'content-type': 'application/json' });
+  const applied = (body: string) => send('/api/v1/orgs/default/projects/default/apply', body, jsonHeaders());
+  for (const [what, make] of Object.entries(bodies)) {
     it(`${what}, by the API`, { skip: !isLong && !/lists|padding/.test(what) }, () =>
       isBounded(`${what} (apply)`, async () => {
         const { status, text } = await applied(make());
@@ -178,19 +178,34 @@ describe('a tree', () => {
     );
   }
 
-  for (const [what, make] of some(TREES, (name) => name === 'aliases')) {
+  it('three thousand agents with prompts of their own, stored, and once more', async () => {
+    assert.equal((await daemon.api('POST', '/api/v1/orgs/default/projects', { slug: 'prompts' })).status, 201);
+    const body = JSON.stringify({ files: manyPrompts() });
+    const statuses: unknown[] = [];
+    const apply = async (): Promise<void> => {
+      const { text } = await send('/api/v1/orgs/default/projects/prompts/apply', body, jsonHeaders());
+      statuses.push((JSON.parse(text) as { status: string }).status);
+    };
+    // Once: a second try finds them stored, and the room taken.
+    const { grownMb } = await daemon.costOf(apply);
+    assert.ok(grownMb <= most.grownMb, `grew by ${grownMb} MB`);
+    await isBounded('agents with prompts (once more)', apply);
+    assert.deepEqual([...new Set(statuses)], ['applied', 'unchanged']);
+  });
+
+  for (const [what, make] of some(trees, (name) => name === 'aliases')) {
     it(`${what}, by the API`, () =>
       isBounded(`${what} (apply)`, async () => {
         const { status, text } = await send(
           '/api/v1/orgs/default/projects/default/apply',
           JSON.stringify({ files: make(), prune: false, dryRun: true }),
-          { authorization: `Bearer ${tokenOf()}`, 'content-type': 'application/json' },
+          jsonHeaders(),
         );
         assert.ok([200, 400, 413, 422].includes(status), `${status} ${text.slice(0, 300)}`);
       }));
 
     it(`${what}, by a sync`, async () => {
-      const name = `tree-${createHash('sha256').update(what).digest('hex').slice(0, 8)}`;
+      const name = `tree-${sha256(what).slice(0, 8)}`;
       const root = join(daemon.dataDir, 'trees', name);
       for (const file of make()) {
         await mkdir(join(root, file.path, '..'), { recursive: true });
@@ -222,6 +237,36 @@ describe('a tree', () => {
 
 const tokenOf = (): string => daemon.token;
 
+describe('a connection', () => {
+  /** Writes it all, and waits until the daemon has answered and closed, or for so long. */
+  const write = async (parts: Iterable<string>, waitsMs: number): Promise<void> => {
+    const { hostname, port } = new URL(daemon.url);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => socket.destroy()).resume();
+    const closed = once(socket, 'close');
+    for (const part of parts) {
+      if (socket.destroyed) break;
+      if (!socket.write(part)) await Promise.race([once(socket, 'drain').catch(() => undefined), closed]);
+    }
+    await Promise.race([closed, sleep(waitsMs, undefined, { ref: false })]);
+    socket.destroy();
+  };
+  const parts = function* (path: string, bytes: number): Generator<string> {
+    yield `POST ${path} HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n`;
+    const some = '1\r\n \r\n'.repeat(4_096);
+    for (let at = 0; at < bytes; at += 4_096) yield some;
+    yield '2\r\n{}\r\n0\r\n\r\n';
+  };
+  const bytes = isLong ? 1_000_000 : 300_000;
+  it('with a body of parts of a byte each', () =>
+    isBounded('a body of parts of a byte', () =>
+      write(parts('/api/v1/sessions/01890000-0000-7000-8000-000000000000/mcp/svc', bytes), 60_000),
+    ));
+
+  it('with very many requests at once', () =>
+    isBounded('very many requests', () => write(['GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n'.repeat(20_000)], 2_000)));
+});
+
 describe('a delivery that is as large as its door takes', () => {
   const get = async (path: string): Promise<Buffer> => {
     const headers = { authorization: `Bearer ${tokenOf()}` };
@@ -247,7 +292,7 @@ describe('a delivery that is as large as its door takes', () => {
         ],
       },
     });
-    const text = (DELIVERIES['a push of 24 MiB in commits'] as () => string)();
+    const text = (deliveriesTable['a push of 24 MiB in commits'] as () => string)();
     const mac = createHmac('sha256', secret).update(text).digest('hex');
     const headers = {
       'x-github-event': 'push',
@@ -299,13 +344,13 @@ async function turnsBegun(session: string): Promise<number> {
 }
 
 describe('what a harness writes', () => {
-  for (const [what, order] of some(HARNESS_LINES, (name) => name === 'one long line of text')) {
+  for (const [what, order] of some(harnessLines, (name) => name === 'one long line of text')) {
     it(what, () => isBounded(what, () => obey(order)));
   }
 });
 
 describe('what a harness asks its model', () => {
-  for (const [what, order] of some(MODEL_CALLS, (name) => name === 'texts of 32 MiB')) {
+  for (const [what, order] of some(modelCalls, (name) => name === 'texts of 32 MiB')) {
     it(what, async () => {
       const before = provider.asked.length;
       await isBounded(what, () => obey(order));
@@ -337,7 +382,7 @@ describe('a call of a tool', () => {
     url = `/api/v1/sessions/${session}/mcp/svc`;
   });
 
-  for (const [what, make] of some(TOOL_CALLS, (name) => name.startsWith('a long message'))) {
+  for (const [what, make] of some(toolCalls, (name) => name.startsWith('a long message'))) {
     it(what, () =>
       isBounded(what, async () => {
         const { status } = await send(url, make(), {

@@ -3,13 +3,14 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createHash, createHmac, randomUUID } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256 } from '../../internal/base/hash.ts';
 import { errorCode, openDatabase } from '../../internal/adapters/store/store.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { freePort } from '../../internal/base/testkit/installed-postgres.ts';
@@ -202,7 +203,7 @@ describe('behind a transaction-mode pooler', { skip: program === undefined }, ()
         `select encode(sha256(raw), 'hex') as digest from svc.event_bodies where event_id = $1::uuid`,
         [event],
       );
-      assert.equal(rows[0]?.digest, createHash('sha256').update(bytes).digest('hex'));
+      assert.equal(rows[0]?.digest, sha256(bytes));
       await settled(database.db);
       const routes = await routesOf(database.db, event);
       assert.deepEqual(

@@ -1,16 +1,18 @@
 // Named points at which a crash test kills the process, so that "killed at any moment" can be shown at the moments that
 // matter. Off unless the daemon was started with SVC_FAILPOINT=name[:count]; then the count-th pass through the point
-// of that name is SIGKILL; with name@subject, a pass with that subject aborts. Off, a call is one comparison.
+// of that name is SIGKILL; with name@subject, a pass with that subject aborts; with name:stop, the first pass is SIGSTOP, so
+// that something else can be killed meanwhile. Off, a call is one comparison.
 
 let armed: { name: string; subject: string | undefined; left: number; readonly strike: () => void } | undefined;
 
 /** As the runtime itself does where it finds no memory. */
 const abort = (): void => process.abort();
 const killThis = (): void => void process.kill(process.pid, 'SIGKILL');
+const stopThis = (): void => void process.kill(process.pid, 'SIGSTOP');
 
 /**
- * Arms one point from the text of the setting, `name`, `name:count` (1 is the first pass) or `name@subject`, at which one
- * piece of work ends the process whenever it comes by; undefined disarms. `strike`: what a test in this process kills at
+ * Arms one point from the text of the setting, `name`, `name:count` (1 is the first pass), `name:stop` or `name@subject`, at
+ * which one piece of work ends the process whenever it comes by; undefined disarms. `strike`: what a test in this process kills at
  * the point instead of the process itself.
  */
 export function armFailpoint(text: string | undefined, strike?: () => void): void {
@@ -24,6 +26,10 @@ export function armFailpoint(text: string | undefined, strike?: () => void): voi
     return;
   }
   const [plain = '', count = '1'] = name.split(':');
+  if (count === 'stop') {
+    armed = { name: plain, subject, left: 1, strike: strike ?? stopThis };
+    return;
+  }
   armed = { name: plain, subject, left: Number.parseInt(count, 10) || 1, strike: strike ?? killThis };
 }
 

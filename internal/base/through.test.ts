@@ -4,15 +4,15 @@ import { test } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress, createZstdDecompress, zstdCompressSync } from 'node:zlib';
-import { through } from './through.ts';
+import { pipeThrough } from './through.ts';
 
 async function* of(...parts: Buffer[]): AsyncGenerator<Buffer> {
   yield* parts;
 }
 
 test('all that the source gives comes out', async () => {
-  const packed = through(of(Buffer.from('one '), Buffer.from('two')), createZstdCompress());
-  assert.equal(await text(through(packed as AsyncIterable<Buffer>, createZstdDecompress())), 'one two');
+  const packed = pipeThrough(of(Buffer.from('one '), Buffer.from('two')), createZstdCompress());
+  assert.equal(await text(pipeThrough(packed as AsyncIterable<Buffer>, createZstdDecompress())), 'one two');
 });
 
 test('a source that breaks, and bytes that are none, are told to the reader', async () => {
@@ -20,8 +20,8 @@ test('a source that breaks, and bytes that are none, are told to the reader', as
     yield Buffer.from('one');
     throw new Error('the source broke');
   }
-  await assert.rejects(text(through(broken(), createZstdCompress())), /the source broke/);
-  await assert.rejects(text(through(of(Buffer.from('no archive')), createZstdDecompress())));
+  await assert.rejects(text(pipeThrough(broken(), createZstdCompress())), /the source broke/);
+  await assert.rejects(text(pipeThrough(of(Buffer.from('no archive')), createZstdDecompress())));
 });
 
 test('a reader that leaves early ends nothing but the reading, however much is held', async () => {
@@ -29,7 +29,7 @@ test('a reader that leaves early ends nothing but the reading, however much is h
   for (let bytes = 100_000; bytes <= 400_000; bytes += 20_000) {
     const child = spawn('/bin/sh', ['-c', 'sleep 0.05'], { stdio: ['pipe', 'ignore', 'ignore'] });
     child.stdin.on('error', () => undefined);
-    const source = through(of(zstdCompressSync(Buffer.alloc(bytes))), createZstdDecompress());
+    const source = pipeThrough(of(zstdCompressSync(Buffer.alloc(bytes))), createZstdDecompress());
     await pipeline(source, child.stdin).catch((error: NodeJS.ErrnoException) =>
       assert.match(String(error.code), /EPIPE|ERR_STREAM_PREMATURE_CLOSE/),
     );
@@ -38,7 +38,7 @@ test('a reader that leaves early ends nothing but the reading, however much is h
 
 test('a reader that stops in the middle of a loop leaves nothing behind', async () => {
   for (let bytes = 50_000; bytes <= 400_000; bytes += 50_000) {
-    for await (const part of through(of(zstdCompressSync(Buffer.alloc(bytes))), createZstdDecompress())) {
+    for await (const part of pipeThrough(of(zstdCompressSync(Buffer.alloc(bytes))), createZstdDecompress())) {
       assert.ok((part as Buffer).length > 0);
       break;
     }

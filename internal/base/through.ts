@@ -7,7 +7,7 @@ import { type Duplex, pipeline, Readable } from 'node:stream';
  * both end. `Readable.compose` is not used for it: once `by` has taken all in, and still holds some of it, nobody listens
  * there for errors any more, and a reader that leaves then ends the process.
  */
-export function through(source: AsyncIterable<Buffer>, by: Duplex): Readable {
+export function pipeThrough(source: AsyncIterable<Buffer>, by: Duplex): Readable {
   by.on('error', () => undefined); // Its reader is told by its own listener.
   return pipeline(Readable.from(source), by, () => undefined) as Duplex;
 }

@@ -16,7 +16,7 @@ import { type Amount, type Bench, type Bencher, medianMs } from './harness.ts';
 import { type Load, loaded } from './load.ts';
 
 const secret = 'a secret of the bench';
-const turns = 5;
+const turns = 4;
 const leadMs = 1_000;
 const turnMs = 2_000;
 /** Memory for requests that are made ahead: enough for the fastest, or making them would be measured of it alone. */

@@ -3,7 +3,7 @@
 
 import { compileInline } from '../adapters/compiler/compiler.ts';
 import type { CompileOutput } from '../core/compile/types.ts';
-import { DEFAULT_CATALOG } from '../base/config/default-catalog.ts';
+import { defaultCatalog } from '../base/config/default-catalog.ts';
 import { createBench } from '../flows/sync/apply-testkit.ts';
 import { toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
@@ -18,7 +18,7 @@ function compiled(agents: number): CompileOutput {
   const output = compileInline({
     bundle: toBundle(fleet(agents)),
     context: {},
-    catalog: DEFAULT_CATALOG,
+    catalog: defaultCatalog,
     templates: new Map(),
   });
   if (!output.ok) throw new Error(`the bench tree does not compile: ${JSON.stringify(output.diagnostics.slice(0, 3))}`);

@@ -12,6 +12,3 @@ export function toBundle(files: ReadonlyMap<string, string>): Bundle {
   }
   return { entries, absent: new Set(), hasSvc: true };
 }
-
-/** Lower-case hex, as compile takes it. */
-export const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');

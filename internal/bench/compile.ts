@@ -5,8 +5,9 @@ import { parseAllDocuments } from 'yaml';
 import { compile, createCompileCache } from '../core/compile/compile.ts';
 import type { CompileCache, CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { Bundle } from '../domain/bundle.ts';
-import { DEFAULT_CATALOG } from '../base/config/default-catalog.ts';
-import { sha256, toBundle } from './bundle.ts';
+import { defaultCatalog } from '../base/config/default-catalog.ts';
+import { sha256 } from '../base/hash.ts';
+import { toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, inTurns, median, ms, nothing, timed } from './harness.ts';
 
@@ -17,7 +18,7 @@ function run(bundle: Bundle, cache?: CompileCache): CompileOutput {
   const input: CompileInput = {
     bundle,
     context: {},
-    catalog: DEFAULT_CATALOG,
+    catalog: defaultCatalog,
     templates: new Map(),
     sha256,
     ...(cache !== undefined && { cache }),

@@ -2,8 +2,8 @@
 // the API, in turns. What is more is ours: the volume, the wire, the tries of the fence. Then a stream through a channel, a
 // wire that is cut, many at once, and a setup that is kept.
 
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { DockerEngine } from '../adapters/engine/engine.ts';
@@ -21,11 +21,13 @@ import { type Bench, type Bencher, median, medianMs, ms, runProgram, timed } fro
 const rounds = 5;
 const atOnce = 50;
 const streams = 9;
+/** In turns with the same without us. */
+const relayRounds = 3;
 const chunks = 200;
 const gapMs = 5;
 const limitMs = 120_000;
 /** What tells that a program of the image's Node runs. */
-const program = ['node', '-e', 'console.log("up")'];
+export const program = ['node', '-e', 'console.log("up")'];
 
 type Api = TestEngine['api'];
 
@@ -59,7 +61,7 @@ async function bareExec(api: Api, id: string): Promise<void> {
 }
 
 let count = 0;
-async function launched(provider: SandboxProvider, more: object = {}): Promise<Sandbox> {
+export async function launched(provider: SandboxProvider, more: object = {}): Promise<Sandbox> {
   count += 1;
   const sandbox = await provider.create({ id: `bench${count}`, image: testImage, ...more });
   const { output } = await sandbox.run({ command: program, timeoutMs: limitMs });
@@ -76,53 +78,60 @@ async function launch(provider: SandboxProvider): Promise<number> {
   return took;
 }
 
+/**
+ * Answers in chunks at a beat, at a socket and at a port of loopback, which it tells. A program of its own, as a model is:
+ * what the relay takes of this one's time does not slow the beat.
+ */
+const serverText = String.raw`
+const http = require('node:http');
+const answer = async ({ url }, response) => {
+  for (let n = url === '/warm' ? ${chunks - 5} : 0; n < ${chunks}; n += 1) {
+    response.write('data: ' + 'word '.repeat(8) + '\n\n');
+    await new Promise((resolve) => setTimeout(resolve, ${gapMs}));
+  }
+  response.end();
+};
+const open = (where, then) => { const server = http.createServer((request, response) => void answer(request, response));
+  server.listen(where, () => then(server.address())); };
+open(process.argv[1], () => open({ port: 0, host: '127.0.0.1' }, ({ port }) => console.log(port)));`;
+
 /** Milliseconds of one answer of a server, told by a program that reads it to its end. */
 const clientText = String.raw`
 const [where, turns] = JSON.parse(process.argv[1]);
 const http = require('node:http');
-const one = () => new Promise((done) => { const start = performance.now();
-  http.get(where, (answer) => answer.resume().on('end', () => done(performance.now() - start))); });
-(async () => { const all = []; for (let n = -1; n < turns; n += 1) { const took = await one(); if (n >= 0) all.push(took); }
+const one = (path) => new Promise((done) => { const start = performance.now();
+  http.get(where + path, (answer) => answer.resume().on('end', () => done(performance.now() - start))); });
+(async () => { const all = []; await one('warm'); while (all.length < turns) all.push(await one(''));
   console.log(JSON.stringify(all)); })();`;
 
-async function relay(bench: Bencher, name: string, provider: SandboxProvider): Promise<void> {
-  const answer = async (_request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    for (let n = 0; n < chunks; n += 1) {
-      response.write(`data: ${'word '.repeat(8)}\n\n`);
-      await new Promise((resolve) => setTimeout(resolve, gapMs));
-    }
-    response.end();
-  };
-  const server = createServer((request, response) => void answer(request, response));
-  const sandbox = await launched(provider, { channels: [{ name: 'model', port: 4401 }] });
-  server.listen(sandbox.socketOf('model'));
-  await once(server, 'listening');
-  const direct = createServer((request, response) => void answer(request, response));
-  direct.listen(0, '127.0.0.1');
-  await once(direct, 'listening');
-  const address = direct.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
+/** `open`: makes a sandbox. */
+type Open = (more?: object) => Promise<Sandbox>;
+
+export async function relay(bench: Bencher, name: string, open: Open): Promise<void> {
+  const sandbox = await open({ channels: [{ name: 'model', port: 4401 }] });
+  const server = spawn(process.execPath, ['-e', serverText, sandbox.socketOf('model')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  bench.atEnd(() => void server.kill('SIGKILL'));
+  const [port] = (await once(server.stdout.setEncoding('utf8'), 'data')) as [string];
   const ask = async (where: string, run: (argv: string[]) => Promise<string>): Promise<number[]> =>
-    JSON.parse(await run(['node', '-e', clientText, JSON.stringify([where, streams])])) as number[];
-  const alone = await ask(
-    `http://127.0.0.1:${port}/`,
-    async ([, ...args]) => (await runProgram(process.execPath, args)).stdout,
-  );
-  const inside = await ask(
-    'http://127.0.0.1:4401/',
-    async (argv) => (await sandbox.run({ command: argv, timeoutMs: limitMs })).output,
-  );
+    JSON.parse(await run(['node', '-e', clientText, JSON.stringify([where, streams / relayRounds])])) as number[];
+  const directly = async ([, ...args]: string[]): Promise<string> => (await runProgram(process.execPath, args)).stdout;
+  const within = async (command: string[]): Promise<string> =>
+    (await sandbox.run({ command, timeoutMs: limitMs })).output;
+  const [alone, inside]: [number[], number[]] = [[], []];
+  for (let round = 0; round < relayRounds; round += 1) {
+    alone.push(...(await ask(`http://127.0.0.1:${Number(port)}/`, directly)));
+    inside.push(...(await ask('http://127.0.0.1:4401/', within)));
+  }
   bench.ratio(
     `${name}: ${chunks} chunks over a second through the wire, p50 / directly`,
     ms(median(inside)),
-    ms(median(alone)),
+    medianMs(alone),
     1.05,
   );
   await sandbox.destroy();
-  server.closeAllConnections();
-  server.close();
-  direct.closeAllConnections();
-  direct.close();
+  server.kill('SIGKILL');
 }
 
 /** The stream that the newest wire has taken over from its box. */
@@ -160,8 +169,8 @@ async function reattach(provider: SandboxProvider): Promise<number[]> {
 }
 
 /** A box that its daemon has left with a program in it: from asking for it until the program answers again. */
-async function takenOver(provider: SandboxProvider): Promise<number[]> {
-  const left = await launched(provider);
+export async function takenOver(provider: SandboxProvider, open: Open): Promise<number[]> {
+  const left = await open();
   let sandbox: Sandbox = left;
   let program = await left.spawn({ argv: ['cat'], lasts: true });
   const times: number[] = [];
@@ -237,8 +246,13 @@ async function run(bench: Bencher, name: 'docker' | 'podman'): Promise<void> {
   for (let round = 0; round < rounds; round += 1) execs.push(await timed(() => bareExec(engine.api, box.Id)));
   await expect(engine.api, 'DELETE', `/containers/${box.Id}?force=true`);
   bench.ratio(`${name}: a cut wire mended / one exec alone`, medianMs(await reattach(provider)), medianMs(execs), 3);
-  bench.ratio(`${name}: a box taken over / one exec alone`, medianMs(await takenOver(provider)), medianMs(execs), 3);
-  await relay(bench, name, provider);
+  bench.ratio(
+    `${name}: a box taken over / one exec alone`,
+    medianMs(await takenOver(provider, (more) => launched(provider, more))),
+    medianMs(execs),
+    3,
+  );
+  await relay(bench, name, (more) => launched(provider, more));
   await setups(bench, name, provider);
   const many = (work: () => Promise<unknown>): Promise<number> =>
     timed(() => Promise.all(Array.from({ length: atOnce }, work)));

@@ -2,7 +2,7 @@
 // bound that is missed makes the whole program fail. Ratios only: times of one machine mean nothing on another.
 
 import { spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
@@ -16,6 +16,8 @@ export interface Row {
   readonly value: number;
   /** `value` may be at most this. */
   readonly bound: number;
+  /** Of two measurements; else `subject` and `baseline` say all. */
+  readonly isRatio: boolean;
   /** The baseline's own runs differed by so much that the ratio says nothing. */
   readonly isNoisy: boolean;
   /** Why it was not measured here; nothing is held against its bound. */
@@ -33,8 +35,10 @@ export interface Bencher {
   atMost(what: string, value: number, bound: number, unit: string): void;
   /** A row that cannot be measured on this machine, and why. */
   skipped(what: string, why: string): void;
-  /** A directory that is removed at the end. */
-  directory(): Promise<string>;
+  /** A directory that is removed at the end; in memory where the machine has a place there with so much room. */
+  directory(options?: { readonly inMemoryBytes: number }): Promise<string>;
+  /** Removes a directory and what is in it; a program does it, since files may be a million. */
+  removed(directory: string): Promise<void>;
   /** Runs at the end, last first, also after a failure. */
   atEnd(work: () => Promise<void> | void): void;
 }
@@ -148,6 +152,14 @@ export async function runProgram(
   return { wallMs, cpuMs, stdout: stdout.trimEnd().split('\n').slice(0, -2).join('\n') };
 }
 
+const removed = async (directory: string): Promise<void> => void (await runProgram('rm', ['-rf', directory]));
+
+const memory = '/dev/shm';
+async function roomFor(bytes: number): Promise<string> {
+  const place = await statfs(memory).catch(() => null);
+  return place !== null && place.bavail * place.bsize > bytes ? memory : tmpdir();
+}
+
 /** Runs one bench; returns its rows. A failure is thrown after everything it started has ended. */
 export async function runBench(bench: Bench): Promise<Row[]> {
   const rows: Row[] = [];
@@ -160,6 +172,7 @@ export async function runBench(bench: Bench): Promise<Row[]> {
         baseline: print(baseline),
         value: subject.value / baseline.value,
         bound,
+        isRatio: true,
         isNoisy: spread(baseline) > noisyFrom,
       }),
     atMost: (what, value, bound, unit) =>
@@ -169,16 +182,18 @@ export async function runBench(bench: Bench): Promise<Row[]> {
         baseline: `at most ${bound} ${unit}`,
         value,
         bound,
+        isRatio: false,
         isNoisy: false,
       }),
     skipped: (what, why) => {
-      rows.push({ what, subject: '', baseline: '', value: 0, bound: 0, isNoisy: false, skipped: why });
+      rows.push({ what, subject: '', baseline: '', value: 0, bound: 0, isRatio: false, isNoisy: false, skipped: why });
     },
-    directory: async () => {
-      const directory = await mkdtemp(join(tmpdir(), 'svc-bench-'));
-      endings.push(() => rm(directory, { recursive: true, force: true }));
+    directory: async ({ inMemoryBytes } = { inMemoryBytes: Infinity }) => {
+      const directory = await mkdtemp(join(await roomFor(inMemoryBytes), 'svc-bench-'));
+      endings.push(() => removed(directory));
       return directory;
     },
+    removed,
     atEnd: (work) => endings.push(work),
   };
   try {
@@ -201,7 +216,7 @@ export function printRows(title: string, rows: readonly Row[]): string {
     row.what,
     row.subject,
     row.baseline,
-    row.bound <= 3.5 || row.value < 10 ? `${row.value.toPrecision(3)} (bound ${Number(row.bound.toPrecision(3))})` : '',
+    row.isRatio ? `${row.value.toPrecision(3)} (bound ${Number(row.bound.toPrecision(3))})` : '',
   ]);
   const widths = [0, 1, 2, 3].map((column) => Math.max(...cells.map((line) => line[column]?.length ?? 0)));
   const lines = cells.map((line) => `  ${line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`);

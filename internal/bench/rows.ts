@@ -4,17 +4,9 @@
 import type { Sql } from '../adapters/store/store.ts';
 
 /** Rows that a sync writes about itself, and the entry that somebody asked for it. */
-const ABOUT_RUNS = [
-  'audit',
-  'daemons',
-  'in_hand',
-  'reconciles',
-  'repository_states',
-  'repository_polls',
-  'sync_wishes',
-];
+const aboutRuns = ['audit', 'daemons', 'in_hand', 'reconciles', 'repository_states', 'repository_polls', 'sync_wishes'];
 
-export async function rowsOf(sql: Sql, leaveOut: readonly string[] = ABOUT_RUNS): Promise<string> {
+export async function rowsOf(sql: Sql, leaveOut: readonly string[] = aboutRuns): Promise<string> {
   const { rows: tables } = await sql.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables
      where schemaname = 'svc' and tablename <> all ($1::text[]) order by 1`,

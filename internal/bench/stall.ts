@@ -69,7 +69,10 @@ export const bench: Bench = {
       const stop = watchTurns();
       const run = await work();
       const longest = stop();
-      if (word(run['status']) !== status) throw new Error(`${what} ended as ${word(run['status'])}, not ${status}`);
+      if (word(run['status']) !== status) {
+        const why = JSON.stringify(run['diagnostics']).slice(0, 500);
+        throw new Error(`${what} ended as ${word(run['status'])}, not ${status}: ${why}`);
+      }
       bench.ratio(`${what} / a document of eight megabytes`, ms(longest), parsing, bound);
     };
     parsingMs();

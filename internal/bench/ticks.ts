@@ -19,8 +19,8 @@ import { loaded } from './load.ts';
 const secret = 'a secret of the bench';
 const agents = 200;
 const each = 100;
-const CRONS = ['* * * * *', '*/1 * * * *', '0-59 * * * *', '0-59/1 * * * *'];
-const ZONES = ['UTC', 'America/New_York', 'Europe/Berlin', 'Asia/Kolkata', 'Australia/Sydney'];
+const crons = ['* * * * *', '*/1 * * * *', '0-59 * * * *', '0-59/1 * * * *'];
+const zones = ['UTC', 'America/New_York', 'Europe/Berlin', 'Asia/Kolkata', 'Australia/Sydney'];
 
 interface Started {
   readonly url: string;
@@ -81,7 +81,7 @@ async function declare(client: pg.Client): Promise<Date> {
        select format('heartbeat-%s-%s', a, o), p.id, a, o, ($2::text[])[1 + o % $3::int], ($4::text[])[1 + o % $5::int],
               $6::timestamptz
          from svc.projects p, unnest($1::uuid[]) as a, generate_series(0, $7::int - 1) as o`,
-    [ids, CRONS, CRONS.length, ZONES, ZONES.length, due, each],
+    [ids, crons, crons.length, zones, zones.length, due, each],
   );
   await client.query('analyze');
   return due;

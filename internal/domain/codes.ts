@@ -1,7 +1,7 @@
 // Every diagnostic code, with the spec's own words where it quotes a message. A code is stable; a message
 // begins with the quoted text, and names may follow it. New codes are added here and nowhere else.
 
-export const DIAGNOSTIC_CODES = {
+export const diagnosticCodes = {
   // reading bytes (docs/reference/compile.md#files, docs/reference/compile.md#yaml)
   'invalid-utf8': null,
   'nul-byte': null,
@@ -142,4 +142,4 @@ export const DIAGNOSTIC_CODES = {
   'identity-not-stored': null,
 } as const satisfies Record<string, string | null>;
 
-export type DiagnosticCode = keyof typeof DIAGNOSTIC_CODES;
+export type DiagnosticCode = keyof typeof diagnosticCodes;

@@ -2,7 +2,7 @@
 // somebody wrote where a reference belongs. It errs on the side of hiding; a hash or an id in hex is none.
 
 /** Forms that issuers give their credentials, where case counts. */
-const ISSUED: readonly RegExp[] = [
+const issued: readonly RegExp[] = [
   // Tokens with a prefix of their issuer. The bounds are low, so that one that was cut is still seen.
   /\b(?:gh[oprsu]_|github_pat_|gl(?:pat|dt|rt|ft|soat|cbt|ptt|imt|agent)-|xox[a-z]-|xapp-|sntry[a-z]?s?_|lin_(?:api|oauth|wh)_|npm_|pypi-|hf_|dop_v1_|doo_v1_|dp\.(?:pt|st|ct)\.|shp(?:at|ca|pa|ss)_|whsec_|sq0[a-z]{3}-|ATATT|ATCTT|svc_(?=[A-Za-z0-9_-]{0,64}[A-Z0-9]))[A-Za-z0-9_.=+/-]{10,}/,
   /\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]{1,40}[-_]){0,6}[A-Za-z0-9]{12,}/,
@@ -16,17 +16,17 @@ const ISSUED: readonly RegExp[] = [
   /-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?/,
 ];
 /** What a header or a URL carries, in any case. */
-const CARRIED: readonly RegExp[] = [
+const carried: readonly RegExp[] = [
   /(?<=\b(?:Bearer|Basic)\s{1,8})[A-Za-z0-9._~+/=-]{8,}/i,
   /(?<=\b[a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/?#@"']+@/i,
 ];
 const anyOf = (forms: readonly RegExp[], flags: string): RegExp =>
   new RegExp(forms.map(({ source }) => `(?:${source})`).join('|'), flags);
-const ANY_ISSUED = anyOf(ISSUED, 'g');
-const ANY_CARRIED = anyOf(CARRIED, 'gi');
+const anyIssued = anyOf(issued, 'g');
+const anyCarried = anyOf(carried, 'gi');
 
 /** A run that might be random: long, and of every class of character. */
-const RUN = /[A-Za-z0-9+/_=-]{32,}/g;
+const runPattern = /[A-Za-z0-9+/_=-]{32,}/g;
 /** Bits a character; English words joined by dashes have some 3.6, random base64 of this length over 4.2. */
 const entropyMin = 4;
 
@@ -45,9 +45,9 @@ const stars = (found: string): string => '*'.repeat(found.length);
 export function maskCredentials(text: string): string {
   if (text.length < 8) return text;
   return text
-    .replace(ANY_ISSUED, stars)
-    .replace(ANY_CARRIED, (found) => (found.endsWith('@') ? `${stars(found.slice(0, -1))}@` : stars(found)))
-    .replace(RUN, (run) => (isRandom(run) ? stars(run) : run));
+    .replace(anyIssued, stars)
+    .replace(anyCarried, (found) => (found.endsWith('@') ? `${stars(found.slice(0, -1))}@` : stars(found)))
+    .replace(runPattern, (run) => (isRandom(run) ? stars(run) : run));
 }
 
 /** True where the text holds something that looks like a credential. */
@@ -56,18 +56,18 @@ export function looksLikeCredential(text: string): boolean {
 }
 
 /** From the word in the name of a field which says that its value is a credential, or the reference to one, to the name's end. */
-const SECRET_WORD =
+const secretWord =
   /(?:secret|token|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w$.-]{0,64}|\$[A-Za-z]{1,64}/gi;
 /** What such a word may stand behind. */
-const NAME_BEFORE = /^[\w$.-]$/;
+const nameBefore = /^[\w$.-]$/;
 const nameBeforeMax = 64;
 /** Between a name and its value. */
-const SEPARATOR = /\s{0,64}[:=]\s{0,64}/y;
+const separator = /\s{0,64}[:=]\s{0,64}/y;
 /** Fields that hold the name of a secret, which may be shown. */
-const NAMES_A_SECRET = /(?:secretRef|\$secret)$/i;
-const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+const namesASecret = /(?:secretRef|\$secret)$/i;
+const namePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 /** A value as a line of YAML or JSON has it: quoted, or plain up to where its map or list ends. */
-const VALUE = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s,{}[\]#&*|>"'][^,}\]#]*/y;
+const valuePattern = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s,{}[\]#&*|>"'][^,}\]#]*/y;
 
 interface SecretKey {
   readonly name: string;
@@ -80,17 +80,17 @@ interface SecretKey {
  * the name around it then: a name that may begin anywhere costs a hundred times as much.
  */
 function secretKeyIn(line: string, from: number): SecretKey | undefined {
-  SECRET_WORD.lastIndex = from;
-  for (let word = SECRET_WORD.exec(line); word !== null; word = SECRET_WORD.exec(line)) {
-    const after = SECRET_WORD.lastIndex;
+  secretWord.lastIndex = from;
+  for (let word = secretWord.exec(line); word !== null; word = secretWord.exec(line)) {
+    const after = secretWord.lastIndex;
     let start = word.index;
     const least = line[start] === '$' ? start : Math.max(from, start - nameBeforeMax);
-    while (start > least && NAME_BEFORE.test(line.charAt(start - 1))) start -= 1;
+    while (start > least && nameBefore.test(line.charAt(start - 1))) start -= 1;
     const quote = line.charAt(after);
     const isQuoted = (quote === '"' || quote === "'") && start > from && line[start - 1] === quote;
-    SEPARATOR.lastIndex = isQuoted ? after + 1 : after;
-    if (SEPARATOR.test(line)) return { name: line.slice(start, after), end: SEPARATOR.lastIndex };
-    SECRET_WORD.lastIndex = word.index + 1;
+    separator.lastIndex = isQuoted ? after + 1 : after;
+    if (separator.test(line)) return { name: line.slice(start, after), end: separator.lastIndex };
+    secretWord.lastIndex = word.index + 1;
   }
   return undefined;
 }
@@ -103,8 +103,8 @@ export function maskLine(line: string): string {
   let shown = '';
   let from = 0;
   for (let key = secretKeyIn(line, 0); key !== undefined; ) {
-    VALUE.lastIndex = key.end;
-    const value = VALUE.exec(line)?.[0].trimEnd() ?? '';
+    valuePattern.lastIndex = key.end;
+    const value = valuePattern.exec(line)?.[0].trimEnd() ?? '';
     let next = key.end;
     if (value !== '' && !isPlain(key.name, value)) {
       shown += line.slice(from, key.end) + stars(value);
@@ -119,5 +119,5 @@ export function maskLine(line: string): string {
 function isPlain(key: string, value: string): boolean {
   const bare = value.replace(/^["']|["']$/g, '');
   if (/^(?:true|false|null|none|read|write|~|)$/.test(bare)) return true;
-  return NAMES_A_SECRET.test(key) && NAME.test(bare);
+  return namesASecret.test(key) && namePattern.test(bare);
 }

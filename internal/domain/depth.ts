@@ -44,7 +44,7 @@ export function nestsDeeper(bytes: Uint8Array, levels: number): boolean {
  * Whether JSON in UTF-8 holds more than `most` members, elements, objects and lists, by the characters that part and open
  * them outside texts: what it costs to parse grows with them, and not with its bytes.
  */
-export function holdsMore(bytes: Uint8Array, most: number): boolean {
+export function exceedsValues(bytes: Uint8Array, most: number): boolean {
   let count = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at];
@@ -63,7 +63,7 @@ const sliceBytes = 4_194_304;
 
 /**
  * Looks at JSON in UTF-8 that is too large to be looked at at once, and yields after each slice of it. Says whether it opens
- * more than `levels` of `{` and `[` inside each other, or holds more than `values` as `holdsMore` counts them.
+ * more than `levels` of `{` and `[` inside each other, or holds more than `values` as `exceedsValues` counts them.
  */
 export function* lookedAt(
   bytes: Uint8Array,

@@ -3,11 +3,11 @@
 
 import type { BindingTarget } from './spec.ts';
 
-export const EVENT_SOURCES = ['codehost', 'tracker', 'chat', 'webhook', 'svc'] as const;
-export type EventSource = (typeof EVENT_SOURCES)[number];
+export const eventSources = ['codehost', 'tracker', 'chat', 'webhook', 'svc'] as const;
+export type EventSource = (typeof eventSources)[number];
 
 /** What apply asks of an event of a source: a connection of that provider, a webhook endpoint, or nothing. */
-export const SOURCE_NEEDS: { readonly [source in EventSource]: 'connection' | 'endpoint' | 'nothing' } = {
+export const sourceNeeds: { readonly [source in EventSource]: 'connection' | 'endpoint' | 'nothing' } = {
   codehost: 'connection',
   tracker: 'connection',
   chat: 'connection',
@@ -20,13 +20,13 @@ export function sourceOf(event: string): EventSource | null {
   const dot = event.indexOf('.');
   if (dot < 0) return null;
   const prefix = event.slice(0, dot);
-  return EVENT_SOURCES.find((source) => source === prefix) ?? null;
+  return eventSources.find((source) => source === prefix) ?? null;
 }
 
 const keys = (prefix: string, names: string): readonly string[] => names.split(' ').map((name) => prefix + name);
 
 /** Keys that a known source emits. Code-host actions are those that the provider documents. */
-export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
+export const knownEvents: ReadonlySet<string> = new Set([
   ...keys(
     'codehost.pull_request.',
     'opened reopened synchronize edited closed labeled unlabeled ready_for_review converted_to_draft merge_conflict ' +
@@ -54,7 +54,7 @@ export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
 ]);
 
 /** Families whose last segment the sender chooses. */
-export const OPEN_EVENTS: readonly string[] = ['codehost.check_run.requested_action.', 'webhook.'];
+export const openEvents: readonly string[] = ['codehost.check_run.requested_action.', 'webhook.'];
 
 const review = 'codehost.review.';
 const reviewAlias = 'codehost.pull_request_review.';
@@ -71,12 +71,12 @@ export function eventKeySpellings(event: string): string[] {
 
 /** True where some known source can emit the key. */
 export function isKnownEvent(event: string): boolean {
-  if (KNOWN_EVENTS.has(event)) return true;
-  return OPEN_EVENTS.some((prefix) => event.startsWith(prefix) && event.length > prefix.length);
+  if (knownEvents.has(event)) return true;
+  return openEvents.some((prefix) => event.startsWith(prefix) && event.length > prefix.length);
 }
 
 /** Routing target by the beginning of the key; the first row that fits decides (docs/reference/events.md, second table). */
-export const EVENT_TARGETS: readonly (readonly [prefix: string, target: BindingTarget])[] = [
+export const eventTargets: readonly (readonly [prefix: string, target: BindingTarget])[] = [
   ['codehost.pull_request.', 'codehost.pull_request'],
   ['codehost.pull_request_review.', 'codehost.pull_request'],
   ['codehost.pull_request_review_comment.', 'codehost.pull_request'],
@@ -93,12 +93,12 @@ export const EVENT_TARGETS: readonly (readonly [prefix: string, target: BindingT
 
 /** The type of target that events of this key derive, or null where they have none (pushes, ticks, webhooks). */
 export function targetOf(event: string): BindingTarget | null {
-  for (const [prefix, target] of EVENT_TARGETS) if (event.startsWith(prefix)) return target;
+  for (const [prefix, target] of eventTargets) if (event.startsWith(prefix)) return target;
   return null;
 }
 
 /** The three events on which a route may observe another session's binding (docs/reference/routing.md#matching, observedTarget). */
-export const BINDING_EVENTS: readonly string[] = keys('svc.session.binding.', 'bound updated unbound');
+export const bindingEvents: readonly string[] = keys('svc.session.binding.', 'bound updated unbound');
 
 /** Only on these may a trigger declare checks (docs/reference/compile.md#triggers). */
 export const checkEventsPrefix = 'codehost.pull_request.';

@@ -29,7 +29,7 @@ export function presentOf(entries: { readonly [key: string]: Json | undefined })
 }
 
 /** As `presentOf`, but undefined where every field is absent. */
-export function someOf(entries: { readonly [key: string]: Json | undefined }): JsonObject | undefined {
+export function presentOrUndefined(entries: { readonly [key: string]: Json | undefined }): JsonObject | undefined {
   const found = presentOf(entries);
   return Object.keys(found).length === 0 ? undefined : found;
 }

@@ -1,12 +1,12 @@
 // Entries of a list of hosts that a session may reach, as they are written (docs/reference/sessions.md#network).
 
 /** `host`, `*.domain`, either with a port; `@name` is a list that ships. Lower case. */
-const ENTRY =
+const entry =
   /^(\*\.)?(?=.{1,253}(?::\d+)?$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*$/;
-const ADDRESS_6 = /^\[[0-9a-f:.]+\]$/;
+const address6 = /^\[[0-9a-f:.]+\]$/;
 
 /** Package registries by name, with what their clients download from. Last held against their documentation on 2026-11-20. */
-export const REGISTRIES: { readonly [name: string]: readonly string[] } = {
+export const registries: { readonly [name: string]: readonly string[] } = {
   '@npm': ['registry.npmjs.org', 'registry.yarnpkg.com'],
   '@pypi': ['pypi.org', 'files.pythonhosted.org'],
   '@crates': ['crates.io', 'index.crates.io', 'static.crates.io'],
@@ -17,7 +17,7 @@ export const REGISTRIES: { readonly [name: string]: readonly string[] } = {
 };
 
 /** Ports of an entry without one. */
-const PORTS = [80, 443] as const;
+const defaultPorts = [80, 443] as const;
 export const entryShape = 'a host, *.domain, either with :port, or a list such as @npm';
 /** Of one list. */
 export const entriesMax = 256;
@@ -32,13 +32,13 @@ export interface HostPattern {
 /** Undefined where it is no entry. */
 export function patternOf(text: string): HostPattern | undefined {
   const [, name = '', port] = /^(.*?)(?::(\d{1,5}))?$/.exec(text) ?? [];
-  const ports = port === undefined ? PORTS : [Number(port)];
+  const ports = port === undefined ? defaultPorts : [Number(port)];
   if (ports.some((one) => one < 1 || one > 65_535)) return undefined;
-  const isAddress = ADDRESS_6.test(name) && URL.canParse(`http://${name}/`);
-  if (!isAddress && !ENTRY.test(name)) return undefined;
+  const isAddress = address6.test(name) && URL.canParse(`http://${name}/`);
+  if (!isAddress && !entry.test(name)) return undefined;
   const isWildcard = name.startsWith('*.');
   return { isWildcard, host: isWildcard ? name.slice(2) : name, ports };
 }
 
 /** Whether a text is an entry of a list. */
-export const isEntry = (text: string): boolean => Object.hasOwn(REGISTRIES, text) || patternOf(text) !== undefined;
+export const isEntry = (text: string): boolean => Object.hasOwn(registries, text) || patternOf(text) !== undefined;

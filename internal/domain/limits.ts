@@ -2,17 +2,17 @@
 
 import type { ResourceLimits } from './catalog.ts';
 
-const KEYS = ['cpuCount', 'memoryMB'] as const;
+const keys = ['cpuCount', 'memoryMB'] as const;
 
 export interface OverLimit {
-  readonly key: (typeof KEYS)[number];
+  readonly key: (typeof keys)[number];
   readonly value: number;
   readonly most: number;
 }
 
 /** What is over a ceiling; a ceiling that is not there refuses nothing. */
 export function overLimits(asked: ResourceLimits | undefined, limits: ResourceLimits | null | undefined): OverLimit[] {
-  return KEYS.flatMap((key) => {
+  return keys.flatMap((key) => {
     const [value, most] = [asked?.[key], limits?.[key]];
     return value === undefined || most === undefined || value <= most ? [] : [{ key, value, most }];
   });
@@ -23,7 +23,7 @@ export function lowerLimits(
   one: ResourceLimits | null | undefined,
   other: ResourceLimits | null | undefined,
 ): ResourceLimits {
-  const lowest = KEYS.flatMap((key) => {
+  const lowest = keys.flatMap((key) => {
     const values = [one?.[key], other?.[key]].filter((value) => value !== undefined);
     return values.length === 0 ? [] : [[key, Math.min(...values)] as const];
   });

@@ -9,7 +9,7 @@ const sliceBytes = 4_194_304;
 const keyBytesMax = 64;
 
 /** Thrown for a text that does not end. */
-export class Unended extends Error {}
+export class UnterminatedText extends Error {}
 
 export interface TextPlace {
   /** `{` or `[` of what a text stands in, from the outermost. */
@@ -26,7 +26,7 @@ export interface Quotes {
 
 /**
  * The texts of over `longFrom` bytes that are values, not keys, and that `isWanted` where they stand; undefined between
- * slices. The bytes are UTF-8; whether they are JSON, a parser tells of what is left of them. Throws Unended.
+ * slices. The bytes are UTF-8; whether they are JSON, a parser tells of what is left of them. Throws UnterminatedText.
  */
 export function* longTexts(
   bytes: Buffer,
@@ -71,7 +71,7 @@ function keyAt(bytes: Buffer, from: number, to: number): string | undefined {
 function endOf(bytes: Buffer, start: number): number {
   for (let from = start + 1; ; ) {
     const end = bytes.indexOf(QUOTE, from);
-    if (end === -1) throw new Unended();
+    if (end === -1) throw new UnterminatedText();
     let slashes = 0;
     while (bytes[end - 1 - slashes] === BACKSLASH) slashes += 1;
     if (slashes % 2 === 0) return end;

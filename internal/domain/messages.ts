@@ -1,7 +1,7 @@
 // What faults say in words that more than one place needs, or that the reference promises (docs/reference/messages.md): each
 // once. `{}` is the one name that a message tells. The words of diagnostics stand in codes.ts.
 
-export const MESSAGES = {
+export const messagesTable = {
   notVisible: 'There is no such resource, or it is not visible to you.',
   noEndpoint: 'There is no such endpoint.',
   noSession: 'There is no such session.',
@@ -17,4 +17,5 @@ export const MESSAGES = {
 } as const;
 
 /** A message with its name put in. */
-export const messageOf = (key: keyof typeof MESSAGES, name: string): string => MESSAGES[key].replace('{}', () => name);
+export const messageOf = (key: keyof typeof messagesTable, name: string): string =>
+  messagesTable[key].replace('{}', () => name);

@@ -3,7 +3,7 @@
 import type { JsonObject } from './json.ts';
 
 /** What receivers may ask for; a failed launch is told where its session came from, and here as `session-failed`. */
-export const CONDITIONS = [
+export const conditionsList = [
   'sync-failed',
   'sync-held',
   'sync-recovered',
@@ -14,7 +14,7 @@ export const CONDITIONS = [
   'connection-lost',
   'secret-expiring',
 ] as const;
-export type Condition = (typeof CONDITIONS)[number];
+export type Condition = (typeof conditionsList)[number];
 export type NoticeCondition = Condition | 'launch-failed' | 'test';
 
 export const severityOf = (condition: NoticeCondition): 'info' | 'warning' | 'error' => {

@@ -3,7 +3,7 @@
 
 import { Fault, type FaultKind } from './fault.ts';
 
-const KINDS = {
+const kinds = {
   'invalid-input': 'invalid',
   'repository-not-mounted': 'forbidden',
   'capability-missing': 'forbidden',
@@ -24,10 +24,10 @@ const KINDS = {
   'not-available': 'unavailable',
 } as const satisfies { readonly [code: string]: FaultKind };
 
-export type OutsideCode = keyof typeof KINDS;
+export type OutsideCode = keyof typeof kinds;
 
 /** Of a failed call: the connection or what stands behind it, and not what the call asked for. */
-const OF_THE_CONNECTION: ReadonlySet<string> = new Set<OutsideCode | 'remote-unavailable' | 'remote-refused'>([
+const ofTheConnection: ReadonlySet<string> = new Set<OutsideCode | 'remote-unavailable' | 'remote-refused'>([
   'connection-inactive',
   'authorization-required',
   'scope-required',
@@ -41,11 +41,11 @@ const OF_THE_CONNECTION: ReadonlySet<string> = new Set<OutsideCode | 'remote-una
 ]);
 
 /** Whether a call that ended with this code says something of its connection: such calls are counted there. */
-export const isOfConnection = (code: string | null): boolean => code !== null && OF_THE_CONNECTION.has(code);
+export const isOfConnection = (code: string | null): boolean => code !== null && ofTheConnection.has(code);
 
 /** A Fault of that code. */
 export function outsideFault(code: OutsideCode, message: string, retryAfterSeconds?: number): Fault {
-  return new Fault(KINDS[code], code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+  return new Fault(kinds[code], code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
 }
 
 /** `rate-limited`, which ends as every limit does: `retry after N seconds`. */

@@ -7,115 +7,115 @@ import { canonicalEventKey, sourceOf } from './events.ts';
 const paths = (prefix: string, names: string): readonly string[] =>
   names.split(' ').map((name) => (prefix === '' ? name : `${prefix}.${name}`));
 
-const SVC = paths('svc', 'authored mentioned attributions.*');
-const REPOSITORY = paths('codehost.repository', 'id fullName owner name private defaultBranch htmlUrl');
-const CODEHOST = [
+const svc = paths('svc', 'authored mentioned attributions.*');
+const repository = paths('codehost.repository', 'id fullName owner name private defaultBranch htmlUrl');
+const codehost = [
   ...paths('codehost', 'event action deliveryId installationId sender.id sender.login sender.type'),
-  ...REPOSITORY,
+  ...repository,
   ...paths('codehost.svc', 'authored externalBot mentioned previous.mentioned'),
-  ...SVC,
+  ...svc,
   'raw.*',
 ];
 const comment = 'id body htmlUrl author attachments.* previous.body';
 /** Of pull requests that a pull_request event is about; elsewhere some are absent. */
-const PULL_REQUEST = paths(
+const pullRequest = paths(
   'codehost.pullRequest',
   'number title body state draft merged mergeable htmlUrl author labelNames.* head.ref head.sha head.repositoryFullName ' +
     'head.previous.sha base.ref base.sha base.previous.ref base.previous.sha ' +
     'previous.title previous.body previous.state previous.merged previous.draft previous.mergeable',
 );
-const ISSUE = paths(
+const issue = paths(
   'codehost.issue',
   'number title body state htmlUrl author labelNames.* assigneeLogins.* previous.title previous.body previous.state',
 );
 const checkRun =
   'id name status conclusion headSha headIsCurrent htmlUrl pullRequestNumbers.* requestedAction.identifier';
 const run = 'id name status conclusion headSha headBranch htmlUrl';
-const TRACKER = [
+const tracker = [
   ...paths('tracker', 'action updatedFrom.* actor.id actor.name actor.type'),
   ...paths(
     'tracker.issue',
     'id identifier title description url state stateType priority labelNames.* assignee teamKey projectName previous.*',
   ),
-  ...SVC,
+  ...svc,
   'raw.*',
 ];
-const CHAT = [...paths('chat', 'provider workspaceId channelId threadId messageId'), ...SVC, 'raw.*'];
-const MESSAGE = paths(
+const chat = [...paths('chat', 'provider workspaceId channelId threadId messageId'), ...svc, 'raw.*'];
+const message = paths(
   'message',
   'id text author.userId author.userName author.isBot author.isMe attachments.* previous.text',
 );
-const BINDING = [
+const binding = [
   ...paths('binding', 'id target.type target.key agent sessionId lifecycle continuity context.* eventContext.*'),
   'svc.*',
 ];
-const APPLY = [
+const apply = [
   ...paths('apply', 'operationId auditAction repository commit plan.* request.* error.name error.message'),
   'svc.*',
 ];
-const ERRTRACK = [
+const errtrack = [
   ...paths('errtrack', 'action connection organization.slug project.id project.slug'),
   ...paths(
     'errtrack.issue',
     'id shortId title culprit level status permalink firstSeen lastSeen count assignedTo.* previous.*',
   ),
-  ...SVC,
+  ...svc,
   'raw.*',
 ];
 
 /** By the beginning of the key; the first row that fits decides. */
-const ROWS: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
-  ['codehost.pull_request.', [...CODEHOST, ...PULL_REQUEST, 'codehost.label.name']],
-  ['codehost.issue.comment.', [...CODEHOST, ...ISSUE, ...paths('codehost.issueComment', comment)]],
-  ['codehost.issue.', [...CODEHOST, ...ISSUE, 'codehost.label.name']],
-  ['codehost.issue_comment.', [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.issueComment', comment)]],
+const rows: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
+  ['codehost.pull_request.', [...codehost, ...pullRequest, 'codehost.label.name']],
+  ['codehost.issue.comment.', [...codehost, ...issue, ...paths('codehost.issueComment', comment)]],
+  ['codehost.issue.', [...codehost, ...issue, 'codehost.label.name']],
+  ['codehost.issue_comment.', [...codehost, ...pullRequest, ...paths('codehost.issueComment', comment)]],
   [
     'codehost.review.',
-    [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.review', 'id state body htmlUrl author attachments.*')],
+    [...codehost, ...pullRequest, ...paths('codehost.review', 'id state body htmlUrl author attachments.*')],
   ],
   [
     'codehost.pull_request_review_comment.',
-    [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.reviewComment', `${comment} path line inReplyToId`)],
+    [...codehost, ...pullRequest, ...paths('codehost.reviewComment', `${comment} path line inReplyToId`)],
   ],
-  ['codehost.check_run.', [...CODEHOST, ...paths('codehost.checkRun', checkRun)]],
-  ['codehost.workflow_run.', [...CODEHOST, ...paths('codehost.workflowRun', run)]],
+  ['codehost.check_run.', [...codehost, ...paths('codehost.checkRun', checkRun)]],
+  ['codehost.workflow_run.', [...codehost, ...paths('codehost.workflowRun', run)]],
   [
     'codehost.push',
-    [...CODEHOST, ...paths('codehost.push', 'ref branch before after created deleted forced commits.*')],
+    [...codehost, ...paths('codehost.push', 'ref branch before after created deleted forced commits.*')],
   ],
-  ['codehost.commit_comment.', [...CODEHOST, ...paths('codehost.commitComment', `${comment} commitId path line`)]],
-  ['tracker.issue.', TRACKER],
-  ['tracker.comment.', [...TRACKER, ...paths('tracker.comment', 'id body url author parentId')]],
-  ['chat.message.', [...CHAT, ...MESSAGE]],
+  ['codehost.commit_comment.', [...codehost, ...paths('codehost.commitComment', `${comment} commitId path line`)]],
+  ['tracker.issue.', tracker],
+  ['tracker.comment.', [...tracker, ...paths('tracker.comment', 'id body url author parentId')]],
+  ['chat.message.', [...chat, ...message]],
   [
     'chat.reaction.',
-    [...CHAT, ...paths('reaction', 'emoji rawEmoji added user.userId user.userName user.isMe'), ...MESSAGE],
+    [...chat, ...paths('reaction', 'emoji rawEmoji added user.userId user.userName user.isMe'), ...message],
   ],
-  ['svc.session.binding.', BINDING],
-  ['svc.project_resource_apply.', APPLY],
-  ['svc.errtrack.issue.', ERRTRACK],
+  ['svc.session.binding.', binding],
+  ['svc.project_resource_apply.', apply],
+  ['svc.errtrack.issue.', errtrack],
 ];
 /** The payload of a heartbeat's tick (docs/reference/schedules.md#ticks). */
-const TICK = ['trigger', ...paths('heartbeat', 'scheduleId agentResourceId triggerOrdinal scheduledAt')];
+const tick = ['trigger', ...paths('heartbeat', 'scheduleId agentResourceId triggerOrdinal scheduledAt')];
 
 /** Roots of payloads, by which a path is told from one of a caller's own input. */
-const ROOTS: ReadonlySet<string> = new Set(['codehost', 'tracker', 'chat', 'errtrack', 'heartbeat', 'binding']);
+const roots: ReadonlySet<string> = new Set(['codehost', 'tracker', 'chat', 'errtrack', 'heartbeat', 'binding']);
 
 /** Every path of the payload of an event, `*` behind those that are open; null where anything may stand (webhooks). */
 export function payloadPaths(event: string): readonly string[] | null {
   const key = canonicalEventKey(event);
   if (sourceOf(key) === 'webhook') return null;
-  return ROWS.find(([prefix]) => key.startsWith(prefix))?.[1] ?? null;
+  return rows.find(([prefix]) => key.startsWith(prefix))?.[1] ?? null;
 }
 
 /** Every row of the table, with the tick of a heartbeat, for the reference. */
 export const payloadRows = (): readonly (readonly [prefix: string, paths: readonly string[]])[] => [
-  ...ROWS,
-  ['heartbeat', TICK],
+  ...rows,
+  ['heartbeat', tick],
 ];
 
 /** Every path of the payload of a heartbeat. */
-export const tickPaths = (): readonly string[] => TICK;
+export const tickPaths = (): readonly string[] => tick;
 
 const knownPaths = new Map<readonly string[], { readonly known: Set<string>; readonly open: Set<string> }>();
 
@@ -148,6 +148,6 @@ export const namedPaths = (list: readonly string[]): Iterable<string> => indexOf
 
 /** Every path of every event, where the event is not known; null for a path that no event's payload could begin. */
 export function anywhere(path: string): readonly string[] | null {
-  return ROOTS.has(path.split('.', 1)[0] ?? '') ? ALL : null;
+  return roots.has(path.split('.', 1)[0] ?? '') ? all : null;
 }
-const ALL: readonly string[] = [...new Set([...ROWS.flatMap(([, list]) => list), ...TICK])];
+const all: readonly string[] = [...new Set([...rows.flatMap(([, list]) => list), ...tick])];

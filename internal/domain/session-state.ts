@@ -1,6 +1,6 @@
 // The states of a session (docs/reference/sessions.md#states): what moves between them is core/session's.
 
-export const SESSION_STATES = [
+export const sessionStates = [
   'queued',
   'provisioning',
   'starting',
@@ -14,4 +14,4 @@ export const SESSION_STATES = [
   'replaced',
   'failed',
 ] as const;
-export type SessionState = (typeof SESSION_STATES)[number];
+export type SessionState = (typeof sessionStates)[number];

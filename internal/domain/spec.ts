@@ -3,30 +3,30 @@
 
 import type { Json, JsonObject, JsonScalar } from './json.ts';
 
-export const HARNESSES = ['harness-a', 'harness-b'] as const;
-export type Harness = (typeof HARNESSES)[number];
-export const PROVIDERS = ['provider-a', 'provider-b', 'provider-c'] as const;
-export type ModelProvider = (typeof PROVIDERS)[number];
-export const EFFORTS = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
-export type ReasoningEffort = (typeof EFFORTS)[number];
+export const harnessNames = ['harness-a', 'harness-b'] as const;
+export type Harness = (typeof harnessNames)[number];
+export const providers = ['provider-a', 'provider-b', 'provider-c'] as const;
+export type ModelProvider = (typeof providers)[number];
+export const effortNames = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+export type ReasoningEffort = (typeof effortNames)[number];
 
 /** Target types that a binding may have (docs/reference/routing.md#bindings). */
-export const BINDING_TARGETS = [
+export const bindingTargets = [
   'codehost.pull_request',
   'codehost.issue',
   'chat.thread',
   'tracker.issue',
   'svc.session',
 ] as const;
-export type BindingTarget = (typeof BINDING_TARGETS)[number];
+export type BindingTarget = (typeof bindingTargets)[number];
 /** Targets of a bind route (docs/reference/compile.md#triggers): the binding targets and the agent's own slot. */
-export const ROUTE_TARGETS = [...BINDING_TARGETS, 'agent.singleton'] as const;
-export type RouteTarget = (typeof ROUTE_TARGETS)[number];
+export const routeTargets = [...bindingTargets, 'agent.singleton'] as const;
+export type RouteTarget = (typeof routeTargets)[number];
 /** Chat-thread targets: those that `onMention` and `deliver.bind` accept. */
-export const CHAT_TARGETS = ['chat.thread'] as const satisfies readonly BindingTarget[];
+export const chatTargets = ['chat.thread'] as const satisfies readonly BindingTarget[];
 
-export const ON_UNMATCHED = ['drop', 'warn', 'error', 'spawn'] as const;
-export type OnUnmatched = (typeof ON_UNMATCHED)[number];
+export const onUnmatchedValues = ['drop', 'warn', 'error', 'spawn'] as const;
+export type OnUnmatched = (typeof onUnmatchedValues)[number];
 export type Lifecycle = 'manual' | 'held';
 export type Continuity = 'session' | 'agent';
 
@@ -76,7 +76,7 @@ export interface CheckDeadline {
   readonly seconds: number;
   readonly conclusion: 'success' | 'failure' | 'skipped';
 }
-export interface Check {
+export interface CheckSpec {
   readonly name: string;
   readonly displayName: string;
   readonly description: string;
@@ -100,7 +100,7 @@ export interface EventTrigger {
   readonly where: Where;
   readonly message?: string;
   readonly attachedUserPrompt?: string;
-  readonly checks?: readonly Check[];
+  readonly checks?: readonly CheckSpec[];
   readonly fallback: boolean;
   readonly routing: Routing;
 }
@@ -274,7 +274,7 @@ export type Resource =
   | { readonly kind: 'Identity'; readonly name: string; readonly source?: SourceRef; readonly spec: IdentitySpec };
 
 /** Resource names of every kind (docs/reference/compile.md#text-and-limits). */
-export const RESOURCE_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+export const resourceNamePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /** A spec is JSON by construction; this is the one place that says so to the type checker. */
 export const asJson = (spec: AgentSpec | EnvironmentSpec | IdentitySpec | Trigger): Json => spec as unknown as Json;

@@ -1,7 +1,7 @@
 // Tool aliases as names of MCP servers. Harnesses make tool names of them (`mcp__<name>__<tool>`), in which only letters,
 // digits, `_` and `-` may stand; two aliases that become the same name would be one server with half of the tools.
 
-const OTHER = /[^A-Za-z0-9_-]/g;
+const other = /[^A-Za-z0-9_-]/g;
 
 export type ServerNames =
   | { readonly ok: true; readonly names: ReadonlyMap<string, string> }
@@ -10,7 +10,7 @@ export type ServerNames =
 
 /** The MCP server name of each alias. Names are compared without case: harnesses differ on it. */
 export function mcpServerNames(aliases: readonly string[]): ServerNames {
-  const names = new Map(aliases.map((alias) => [alias, alias.replace(OTHER, '_')]));
+  const names = new Map(aliases.map((alias) => [alias, alias.replace(other, '_')]));
   const sharing = Map.groupBy(names, ([, name]) => name.toLowerCase());
   const collisions = [...sharing.values()]
     .filter((group) => group.length > 1)

@@ -4,8 +4,8 @@
 export const uuidPattern = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
 /** A whole text that is an id, as it is stored. */
-export const UUID = new RegExp(`^${uuidPattern}$`);
-const anyCase = new RegExp(UUID, 'i');
+export const uuid = new RegExp(`^${uuidPattern}$`);
+const anyCase = new RegExp(uuid, 'i');
 
 /** Whether a text that somebody typed is an id, in any case. */
 export const isUuid = (text: string): boolean => anyCase.test(text);

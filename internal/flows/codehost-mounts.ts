@@ -7,7 +7,7 @@ import { type SealedConnection, usableCodehosts } from '../adapters/store/secret
 import { Fault } from '../domain/fault.ts';
 import type { Mount } from '../domain/spec.ts';
 import type { FlowContext, ProjectRef } from './context.ts';
-import { withoutEnd } from '../domain/text-end.ts';
+import { withoutEnd } from '../domain/text.ts';
 
 /** A setting as text; numbers are identifiers that somebody did not quote. */
 export const settingText = (value: unknown): string | undefined =>

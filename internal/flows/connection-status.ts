@@ -2,13 +2,12 @@
 // the syncs that follow from it. A status that it has already is no change and leaves nothing.
 
 import { setConnectionStatus } from '../adapters/store/connections/connections.ts';
-import { recordEvent } from '../adapters/store/events/events.ts';
+import { enqueueRouting, recordEvent } from '../adapters/store/events/events.ts';
 import { enqueueResyncs } from '../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../adapters/store/store.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import { type ConnectionStatus, isUsable } from '../domain/connection.ts';
 import type { Actor, FlowContext } from './context.ts';
-import { enqueueRouting } from './enqueue.ts';
 
 export interface StatusChange {
   readonly connection: {
@@ -40,7 +39,7 @@ export async function changeStatus(ctx: FlowContext, tx: Sql, change: StatusChan
   const { from, fromReasons } = change;
   const before = await setConnectionStatus(tx, { id: connection.id, to, reason, from, fromReasons, now });
   if (before === undefined) return undefined;
-  const id = await tellStatus(ctx, tx, { ...change, what: keyOf(before, to), before });
+  const id = await recordStatusChange(ctx, tx, { ...change, what: keyOf(before, to), before });
   if (isUsable(before) !== isUsable(to)) {
     await enqueueResyncs(tx, { orgId: connection.orgId, projectId: connection.projectId });
   }
@@ -56,7 +55,7 @@ function keyOf(before: ConnectionStatus, to: ConnectionStatus): 'removed' | 'est
 }
 
 /** Records what happened to a connection: the entry and the event, whose id is the answer. */
-export async function tellStatus(
+export async function recordStatusChange(
   ctx: FlowContext,
   tx: Sql,
   change: Omit<StatusChange, 'from' | 'fromReasons'> & {
@@ -97,6 +96,6 @@ export async function tellStatus(
     }),
     receivedAt: now,
   });
-  await enqueueRouting(ctx, tx, [connection.projectId]);
+  await enqueueRouting(tx, ctx.ingest, [connection.projectId]);
   return id;
 }

@@ -12,6 +12,7 @@ import type {
   CheckPort,
   EgressRoutes,
   GitRoutes,
+  ImpactSides,
   IngestPorts,
   ModelRoutes,
   Found,
@@ -57,6 +58,8 @@ export interface FlowContext {
   readonly baseUrl: string;
   /** What reads repositories and compiles them; absent in tests that need none of it. */
   readonly sync?: SyncPorts;
+  /** What matches stored events again for a run that has applied; absent in tests that need none of it. */
+  readonly impacts?: { offer(run: string, sides: ImpactSides): void };
   /** What there is to choose from; absent in tests that need none of it. */
   readonly catalog?: CatalogPorts;
   /** What opens sealed values; absent in tests that need none of it. */

@@ -5,12 +5,17 @@ import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import { retryParkedJobs } from '../adapters/store/operations/jobs.ts';
 import { firstOrgId } from '../adapters/store/secrets/keys.ts';
 import { readRejected } from '../adapters/store/events/rejected.ts';
-import { breakGlassSince, findTroubles, type Parked, type Troubles } from '../adapters/store/operations/troubles.ts';
+import {
+  breakGlassSince,
+  findTroubles,
+  type ParkedWork,
+  type Troubles,
+} from '../adapters/store/operations/troubles.ts';
 import { isReservedSlug } from '../domain/slug.ts';
 import { endedTheProcess } from './in-hand.ts';
 import type { Actor, FlowContext, ProjectRef } from './context.ts';
 
-export interface Check {
+export interface DoctorCheck {
   readonly name: string;
   readonly status: 'ok' | 'warning' | 'error';
   readonly message: string;
@@ -36,8 +41,8 @@ const hints: { readonly [condition: string]: string } = {
 const dayMs = 24 * 60 * 60 * 1_000;
 
 /** What stands in the way of pages, and who came in by the way that is for emergencies. */
-async function signinChecks(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
-  const checks: Check[] = [];
+async function signinChecks(ctx: FlowContext, project: ProjectRef): Promise<DoctorCheck[]> {
+  const checks: DoctorCheck[] = [];
   if (isReservedSlug(project.orgSlug)) {
     const message = `the organization ${project.orgSlug} has a name that is an address of the service: its pages cannot be reached`;
     checks.push({ name: 'slug', status: 'warning', message, hint: 'give the organization another slug' });
@@ -56,7 +61,7 @@ async function signinChecks(ctx: FlowContext, project: ProjectRef): Promise<Chec
 }
 
 /** Senders that are not believed. */
-async function rejectedChecks(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
+async function rejectedChecks(ctx: FlowContext, project: ProjectRef): Promise<DoctorCheck[]> {
   const rows = await readRejected(ctx.db, project.id);
   return rows.map(({ kind, name, count, why, lastAt }) => ({
     name: 'rejected',
@@ -70,10 +75,10 @@ async function rejectedChecks(ctx: FlowContext, project: ProjectRef): Promise<Ch
 }
 
 /** Every check that found something; one `ok` check where nothing did. */
-export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
+export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<DoctorCheck[]> {
   const now = ctx.runtime.now();
   const found = await findTroubles(ctx.db, project, { now, stalledIntervals });
-  const checks: Check[] = [];
+  const checks: DoctorCheck[] = [];
   for (const row of found.conditions) {
     const message = `repository ${row.name} cannot be read (${row.condition}, ${row.failures} in a row): ${row.detail}`;
     checks.push({ name: 'repository', status: 'error', message, hint: hints[row.condition] ?? 'see: svc repo show' });
@@ -108,7 +113,7 @@ const many = (count: number, what: string): string =>
   `${count} ${count === 1 ? what : what.endsWith('y') ? `${what.slice(0, -1)}ies` : `${what}s`}`;
 
 /** What is tried again only when a person asks for it, and then with nothing beside it. */
-function parkedCheck({ kind, name, eventId }: Parked): Check {
+function parkedCheck({ kind, name, eventId }: ParkedWork): DoctorCheck {
   const sync = `svc repo sync ${name.replace(/#\d+$/, '')}`;
   const replay = `svc event replay ${eventId}`;
   const { [kind]: said } = {
@@ -120,7 +125,7 @@ function parkedCheck({ kind, name, eventId }: Parked): Check {
     status: [`the status of a commit of repository ${name}`, sync],
     notice: [`the notification ${name}`, 'it is not told; the next notice is'],
     call: [`the look for what became of a call of ${name}`, 'look at the provider whether it arrived'],
-  } as const satisfies { readonly [one in Parked['kind']]: readonly [what: string, hint: string] };
+  } as const satisfies { readonly [one in ParkedWork['kind']]: readonly [what: string, hint: string] };
   const [what, hint] = said;
   return {
     name: 'parked',
@@ -130,7 +135,7 @@ function parkedCheck({ kind, name, eventId }: Parked): Check {
   };
 }
 
-function lateChecks(found: Troubles): Check[] {
+function lateChecks(found: Troubles): DoctorCheck[] {
   const checks = found.parked.map(parkedCheck);
   const { failedEvents: failed, pendingEvents: pending } = found;
   if (failed !== undefined) {

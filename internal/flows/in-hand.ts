@@ -6,9 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   clearSuspects,
   dropInHand,
+  inHandNote,
   noteInHand,
   parkedSuspect,
-  type TellingKind,
+  uncleanEnds,
+  type OutboundKind,
   type WorkKind,
 } from '../adapters/store/operations/in-hand.ts';
 import type { Database } from '../adapters/store/store.ts';
@@ -18,17 +20,27 @@ import type { FlowContext } from './context.ts';
 /** The reason of what is parked. */
 export const endedTheProcess = 'ended-the-process';
 /** Unclean ends in a row at which something is tried alone, and at which it is parked. */
-export const aloneAt = 2;
-export const parkedAt = 3;
+export const aloneAtEnds = 2;
+export const parkedAtEnds = 3;
 
 /** How long others wait for what is tried alone, and it for them: what ends a process does so soon. */
 const exclusiveMs = 10_000;
 
-/** Lets work of a daemon run side by side, and one piece of it alone. */
-class WorkGate {
+/** How long what is tried alone waits for another that is: of two at once nobody knows which of them ended the process. */
+const turnMs = 60_000;
+
+/** Lets work of a daemon run side by side, and one piece of it alone. Exported for its test. */
+export class WorkGate {
   #running = 0;
   #closed: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
+  /** Settles with the one that is tried alone, however long after the others were let in again. */
+  #last: Promise<void> = Promise.resolve();
+  readonly #exclusiveMs: number;
+
+  constructor(waitsMs = exclusiveMs) {
+    this.#exclusiveMs = waitsMs;
+  }
 
   /** Resolves when work may begin beside other work; the answer ends it. */
   async enter(): Promise<() => void> {
@@ -43,8 +55,20 @@ class WorkGate {
     };
   }
 
-  /** Does something with nothing beside it; nobody waits longer than `exclusiveMs` for anybody. */
+  /** Does something with nothing beside it; work that is not alone waits no longer than `exclusiveMs` for it, and it for that. */
   async alone<T>(act: () => Promise<T>): Promise<T> {
+    const before = this.#last;
+    const { promise: over, resolve: end } = Promise.withResolvers<void>();
+    this.#last = over;
+    try {
+      await within(before, turnMs);
+      return await this.#act(act);
+    } finally {
+      end();
+    }
+  }
+
+  async #act<T>(act: () => Promise<T>): Promise<T> {
     while (this.#closed !== undefined) await this.#closed;
     const { promise, resolve: open } = Promise.withResolvers<void>();
     this.#closed = promise;
@@ -54,9 +78,9 @@ class WorkGate {
     };
     try {
       const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-      if (this.#running > 0) await within(empty);
+      if (this.#running > 0) await within(empty, this.#exclusiveMs);
       const acting = act();
-      await within(acting.then(nothing, nothing));
+      await within(acting.then(nothing, nothing), this.#exclusiveMs);
       reopen();
       return await acting;
     } finally {
@@ -68,9 +92,9 @@ class WorkGate {
 
 const nothing = (): void => undefined;
 
-async function within(event: Promise<void>): Promise<void> {
+async function within(event: Promise<void>, ms: number): Promise<void> {
   const waited = new AbortController();
-  await Promise.race([event, sleep(exclusiveMs, undefined, { signal: waited.signal }).catch(nothing)]);
+  await Promise.race([event, sleep(ms, undefined, { signal: waited.signal }).catch(nothing)]);
   waited.abort();
 }
 
@@ -97,11 +121,31 @@ export interface Taken {
 export const takeInHand = (ctx: FlowContext, { alone = false, ...work }: Taken): Promise<ReadonlyMap<string, number>> =>
   noteInHand(ctx.db, { daemonId: ctx.daemonId, alone, ...work });
 
+/**
+ * What notes that is expected to be taken in hand next, if anything is: `ahead` of the transaction that takes it (TxOptions).
+ * `take` is given its rows and notes what it really is, where that is something else; `letGo` takes the note away where
+ * nothing was taken.
+ */
+export function takeAhead(ctx: FlowContext, expected: Taken) {
+  const { lane, kind, ids: expectedIds, alone = false } = expected;
+  const isNoted = expectedIds.length > 0;
+  return {
+    ahead: isNoted ? inHandNote({ daemonId: ctx.daemonId, lane, kind, ids: expectedIds, alone }) : undefined,
+    take: async (ids: readonly string[], noted: readonly unknown[]): Promise<ReadonlyMap<string, number>> => {
+      const isSame = isNoted && ids.length === expectedIds.length && ids.every((id) => expectedIds.includes(id));
+      return isSame ? uncleanEnds(noted) : takeInHand(ctx, { ...expected, ids });
+    },
+    letGo: async (): Promise<void> => {
+      if (isNoted) await putDown(ctx, lane);
+    },
+  };
+}
+
 export const putDown = (ctx: FlowContext, lane: string): Promise<void> => dropInHand(ctx.db, ctx.daemonId, lane);
 
 /** Of tellings that a loop has claimed: how each is told, and what becomes of one that is not told any more. */
-export interface Tellings<T> {
-  readonly kind: TellingKind;
+export interface InHandWork<T> {
+  readonly kind: OutboundKind;
   readonly rows: readonly T[];
   /** What is in hand, and stays the same until there is something else to tell. */
   idOf(row: T): string;
@@ -117,7 +161,7 @@ export interface Tellings<T> {
  * with nothing beside it, or not at all after a third. Two statements more than the tellings themselves, whatever their
  * number, and none where there is nothing to tell.
  */
-export async function tellInHand<T>(ctx: FlowContext, of: Tellings<T>): Promise<void> {
+export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Promise<void> {
   const { kind, rows, idOf, nameOf } = of;
   if (rows.length === 0) return;
   const lane = `${kind}:told`;
@@ -130,12 +174,12 @@ export async function tellInHand<T>(ctx: FlowContext, of: Tellings<T>): Promise<
   };
   try {
     const leave = await gateOf(ctx).enter();
-    await Promise.all(rows.filter((row) => endsOf(row) < aloneAt).map(tell)).finally(leave);
+    await Promise.all(rows.filter((row) => endsOf(row) < aloneAtEnds).map(tell)).finally(leave);
   } finally {
     await putDown(ctx, lane);
   }
-  for (const row of rows.filter((one) => endsOf(one) >= aloneAt)) {
-    if (endsOf(row) >= parkedAt) {
+  for (const row of rows.filter((one) => endsOf(one) >= aloneAtEnds)) {
+    if (endsOf(row) >= parkedAtEnds) {
       await of.park(row);
       await parkedSuspect(ctx.db, kind, idOf(row));
       ctx.runtime.log.error({ kind, name: nameOf(row) }, 'telling.parked');

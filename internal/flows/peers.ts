@@ -12,24 +12,24 @@ export type { Peer } from '../adapters/store/operations/peers.ts';
 /** In which a daemon says which one it is. */
 export const daemonHeader = 'x-svc-daemon';
 /** A request with it was handed on once, and is not handed on again. */
-export const handedOnHeader = 'x-svc-handed-on';
+export const forwardedHeader = 'x-svc-handed-on';
 const introduceMs = 3_000;
 const answerMs = 20_000;
 
 /** Of a request, what another daemon needs to do it. */
-export interface HandingOn {
+export interface ForwardedRequest {
   /** `Authorization` as it was received. */
   readonly authorization: string;
   readonly signal: AbortSignal;
 }
 
 /** What a request says of handing it on; undefined where it was handed on already, or has no token. */
-export function handingOn(
+export function forwardedRequest(
   headers: { readonly [name: string]: string | undefined },
   signal: AbortSignal,
-): HandingOn | undefined {
+): ForwardedRequest | undefined {
   const { authorization } = headers;
-  return authorization === undefined || headers[handedOnHeader] !== undefined ? undefined : { authorization, signal };
+  return authorization === undefined || headers[forwardedHeader] !== undefined ? undefined : { authorization, signal };
 }
 
 const unreachable = (peer: Peer, why: string): Fault =>
@@ -64,7 +64,7 @@ async function introduce(peer: Peer): Promise<void> {
 export async function askPeer(
   peer: Peer,
   what: { readonly method: 'GET' | 'POST'; readonly path: string; readonly body?: unknown },
-  { authorization, signal }: HandingOn,
+  { authorization, signal }: ForwardedRequest,
 ): Promise<IncomingMessage> {
   await introduce(peer);
   const body = what.body === undefined ? undefined : JSON.stringify(what.body);
@@ -72,7 +72,7 @@ export async function askPeer(
     method: what.method,
     headers: {
       authorization,
-      [handedOnHeader]: '1',
+      [forwardedHeader]: '1',
       ...(body !== undefined && { 'content-type': 'application/json' }),
     },
     signal,
@@ -96,7 +96,7 @@ export async function askAll<T>(
   ctx: FlowContext,
   peers: readonly Peer[],
   what: Parameters<typeof askPeer>[1],
-  on: HandingOn,
+  on: ForwardedRequest,
 ): Promise<{ readonly answers: T[]; readonly unreachable: string[] }> {
   const limited = { ...on, signal: AbortSignal.any([on.signal, AbortSignal.timeout(answerMs)]) };
   const asked = peers.map(async (peer) => JSON.parse(await text(await askPeer(peer, what, limited))) as T);

@@ -18,13 +18,14 @@ import type { RecordedEvent, SecretGuard } from '../adapters/store/events/events
 import type { NewEvent } from '../adapters/store/events/new-event.ts';
 import type { Spender } from '../adapters/store/sessions/ledger.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
+import type { MatchTrigger } from '../core/match/match.ts';
 import type { CapRefusal, SpendCaps } from '../core/money/money.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../domain/bundle.ts';
 import type { Catalog } from '../domain/catalog.ts';
 import type { ProjectRef } from '../domain/project.ts';
 import type { CheckDeadline, ModelSpec, AgentSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
-import type { Limiter } from './limits.ts';
+import type { Limiter } from '../base/concurrency.ts';
 
 export interface SourceOptions {
   readonly credentials?: Credentials;
@@ -86,6 +87,16 @@ export interface SyncPorts {
   readonly resyncSeconds: number;
 }
 
+/** The active triggers on the keys of those that change, as they were and as they are. */
+export interface ImpactSides {
+  readonly projectId: string;
+  readonly keys: readonly string[];
+  readonly before: readonly MatchTrigger[];
+  readonly after: readonly MatchTrigger[];
+  /** When the change was worked out. */
+  readonly now: Date;
+}
+
 /** What a caller of a webhook endpoint has to prove that it knows. */
 export interface Credential {
   /** For signatures; absent for an empty secret, which proves nothing. */
@@ -119,10 +130,10 @@ export interface IngestPorts {
   record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined>;
   /** True where intake has to leave a job behind for its events: they are routed, and not by this process itself. */
   needsJob(): boolean;
-  /** Says after a commit that a project has events to be routed, to whoever routes in this process. */
-  recorded(projectId: string): void;
+  /** Says after a commit that a project has events to be routed, and which, to whoever routes in this process. */
+  recorded(projectId: string, ids?: readonly string[]): void;
   /** Hears that; one at a time. The answer stops it. */
-  onRecorded(hear: (projectId: string) => void): () => void;
+  onRecorded(hear: (projectId: string, ids?: readonly string[]) => void): () => void;
   /** Whether parsed bodies are kept here: this process routes. */
   keepsBodies(): boolean;
   /** Keeps the parsed body of an event that is about to be recorded, where they are kept. */

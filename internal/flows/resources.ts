@@ -1,8 +1,7 @@
 // Changes of single resources besides an apply: deleting an agent that nobody's files declare, reserving and deleting
 // webhook endpoints. Each under the project's lock, so that none falls into the middle of an apply, with its audit entry
-// in the same transaction. Contract, section 3 (agents, endpoints).
+// in the same transaction.
 
-import { createHash } from 'node:crypto';
 import { agentByName, type AgentRow, deleteAgents } from '../adapters/store/resources/agents.ts';
 import { inApply } from '../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
@@ -20,6 +19,7 @@ import { Fault } from '../domain/fault.ts';
 import { type Condition, requireVersion } from '../domain/version.ts';
 import { messageOf } from '../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from './context.ts';
+import { sha256 } from '../base/hash.ts';
 
 /** How long a reservation holds (docs/reference/webhook-endpoints.md#declaring). */
 export const reservationMs = 60 * 60 * 1000;
@@ -27,8 +27,6 @@ export const reservationMs = 60 * 60 * 1000;
 const triggersMax = 10_000;
 
 const derivedChars = 10;
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** Of an endpoint: lower-cased name with other characters than `a-z0-9-` as `-`, then `-` and ten characters of project and name. */
 export function endpointSlug(projectId: string, name: string): string {

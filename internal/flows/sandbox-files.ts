@@ -2,7 +2,7 @@
 
 import type { FlowContext } from './context.ts';
 import type { HostPorts } from './host-ports.ts';
-import { withoutEnd } from '../domain/text-end.ts';
+import { withoutEnd } from '../domain/text.ts';
 
 /** A file has at most so many bytes. */
 export const fileBytesMax = 32 * 1024 * 1024;
@@ -22,7 +22,7 @@ export async function keepFile(
   return { name, mimeType, size: bytes.length, path };
 }
 
-const EXTENSIONS: { readonly [mime: string]: string } = {
+const extensions: { readonly [mime: string]: string } = {
   'image/png': '.png',
   'image/jpeg': '.jpg',
   'image/gif': '.gif',
@@ -45,5 +45,5 @@ function nameOf(address: string, mimeType: string): string {
     .replace(/^\.+/, '')
     .slice(0, 100);
   const name = safe === '' ? 'attachment' : safe;
-  return name.includes('.') ? name : `${name}${EXTENSIONS[mimeType] ?? ''}`;
+  return name.includes('.') ? name : `${name}${extensions[mimeType] ?? ''}`;
 }

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { eventually, type Live, modelName, type Scene, shown, systemPrompt, turnOf } from './scene.ts';
 import { toolCount } from './stub-model.ts';
 
-export interface Check {
+export interface HarnessCheck {
   readonly name: string;
   /** Returns what it found worth printing. */
   run(scene: Scene, live: Live): Promise<string>;
@@ -17,7 +17,7 @@ type Fields = { readonly [key: string]: unknown };
 export const effortOf = (body: Fields): unknown =>
   (Object(body['output_config']) as Fields)['effort'] ?? (Object(body['reasoning']) as Fields)['effort'];
 
-const textTurn: Check = {
+const textTurn: HarnessCheck = {
   name: 'a turn answers, with model, effort and system prompt on the wire',
   run: async ({ model, effort }, live) => {
     const outcome = await turnOf(live, 'STUB TEXT roses are red');
@@ -35,7 +35,7 @@ const textTurn: Check = {
   },
 };
 
-const toolTurn: Check = {
+const toolTurn: HarnessCheck = {
   name: 'a tool call goes to the tool server and back',
   run: async ({ tools }, live) => {
     const outcome = await turnOf(live, 'STUB TOOL svc_ping {"bed":3}');
@@ -48,7 +48,7 @@ const toolTurn: Check = {
   },
 };
 
-const cancelStream: Check = {
+const cancelStream: HarnessCheck = {
   name: 'a cancel while it speaks ends the turn and the model call, and the next prompt is taken',
   run: async ({ model }, live) => {
     const before = live.listener.text().length;
@@ -67,7 +67,7 @@ const cancelStream: Check = {
   },
 };
 
-const cancelTool: Check = {
+const cancelTool: HarnessCheck = {
   name: 'a cancel during a tool call ends the turn and reaches the tool',
   run: async ({ tools }, live) => {
     const turn = live.connection.prompt(['STUB TOOL slow {"ms":60000}']);
@@ -79,7 +79,7 @@ const cancelTool: Check = {
   },
 };
 
-const failures: Check = {
+const failures: HarnessCheck = {
   name: 'a model that fails makes a failed turn, with and without the gateway’s word',
   run: async ({ model }, live) => {
     const seen: string[] = [];
@@ -101,7 +101,7 @@ const failures: Check = {
   },
 };
 
-const killAndResume: Check = {
+const killAndResume: HarnessCheck = {
   name: 'after SIGKILL in the middle of a turn a new process resumes with the history',
   run: async (scene, live) => {
     const before = live.listener.text().length;
@@ -137,7 +137,7 @@ const killAndResume: Check = {
   },
 };
 
-const approvals: Check = {
+const approvals: HarnessCheck = {
   name: 'under approvals: prompt harness-b asks before it leaves its sandbox and harness-a does not; a rejection ends the turn',
   run: async (scene) => {
     const asking = await scene.start(undefined, { approvals: 'prompt' });
@@ -160,7 +160,7 @@ const approvals: Check = {
   },
 };
 
-export const CHECKS: readonly Check[] = [
+export const checksList: readonly HarnessCheck[] = [
   textTurn,
   toolTurn,
   cancelStream,

@@ -24,11 +24,11 @@ import {
   type ServiceCheck,
   shell,
   speaking,
-  type Story,
+  type Scenario,
   textOf,
   told,
-} from './story.ts';
-import { TOKENS, toolCount } from './stub-model.ts';
+} from './scenario.ts';
+import { tokens, toolCount } from './stub-model.ts';
 
 const cli = join(import.meta.dirname, '../../cmd/svc/main.ts');
 
@@ -68,12 +68,12 @@ const ledger: ServiceCheck = {
     const isSo = async (): Promise<boolean> => {
       const { usage } = (await service.view(session)).body;
       const calls = service.model.requests.length;
-      const expected = [calls, calls * TOKENS.input, calls * TOKENS.output];
+      const expected = [calls, calls * tokens.input, calls * tokens.output];
       const counted = ['calls', 'inputTokens', 'outputTokens'].map((key) => Number(usage?.[key]));
       const cost = Number(usage?.['costUsd']) * 1_000_000;
       seen = `${counted.join('/')} for ${cost} millionths of a dollar, expected ${expected.join('/')}`;
       return (
-        String(counted) === String(expected) && Math.round(cost) === calls * (TOKENS.input + TOKENS.output) * modelPrice
+        String(counted) === String(expected) && Math.round(cost) === calls * (tokens.input + tokens.output) * modelPrice
       );
     };
     await eventuallyAsync('the ledger agrees', isSo, () => seen);
@@ -217,7 +217,7 @@ const defer: ServiceCheck = {
 };
 
 /** What must be so after something was killed in the middle of a turn that spoke of `mark`. */
-async function recovered(story: Story, mark: string, count: number): Promise<string> {
+async function recovered(story: Scenario, mark: string, count: number): Promise<string> {
   const { service, session } = story;
   const again = (): boolean =>
     service.callsSince(count).some((one) => textOf(one).includes(redelivered) && textOf(one).includes(mark));
@@ -243,7 +243,7 @@ async function recovered(story: Story, mark: string, count: number): Promise<str
 }
 
 /** The adapter itself; not what started it, whose arguments name it too. */
-const adapterOf = (story: Story): number | undefined =>
+const adapterOf = (story: Scenario): number | undefined =>
   story.service.processes(story.session).find(({ argv }) => argv[1]?.endsWith('/dist/index.js') === true)?.pid;
 
 const killAdapter: ServiceCheck = {
@@ -352,9 +352,9 @@ const archive: ServiceCheck = {
 };
 
 /** Those that an own network makes different. */
-export const OPEN_CHECKS: readonly ServiceCheck[] = [launches, ledger, tools, fence];
+export const openChecks: readonly ServiceCheck[] = [launches, ledger, tools, fence];
 
-export const SERVICE_CHECKS: readonly ServiceCheck[] = [
+export const serviceChecks: readonly ServiceCheck[] = [
   launches,
   ledger,
   tools,

@@ -28,7 +28,7 @@ export const modelPrice = 1;
 const hookSecret = 'the secret of the code host';
 const patienceMs = 60_000;
 
-export interface Said {
+export interface AgentMessage {
   readonly seq: number;
   readonly role: string;
   readonly kind: string;
@@ -39,7 +39,7 @@ export interface Said {
 export interface View {
   readonly state: string;
   readonly body: JsonBody;
-  readonly said: readonly Said[];
+  readonly said: readonly AgentMessage[];
 }
 /** A process that works for a session. */
 export interface Found {
@@ -234,7 +234,7 @@ class RunningService implements Service {
     const one = await this.api('GET', `P/sessions/${session}`);
     const said = await this.api('GET', `P/sessions/${session}/messages?limit=200`);
     assert.deepEqual([one.status, said.status], [200, 200]);
-    return { state: String(one.body['state']), body: one.body, said: said.body['items'] as unknown as Said[] };
+    return { state: String(one.body['state']), body: one.body, said: said.body['items'] as unknown as AgentMessage[] };
   }
 
   async until(session: string, what: string, wanted: (view: View) => boolean): Promise<View> {

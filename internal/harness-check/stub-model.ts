@@ -107,7 +107,7 @@ let ids = 0;
 const nextId = (): number => (ids += 1);
 
 /** What every whole answer is said to have cost. */
-export const TOKENS = { input: 11, output: 7 } as const;
+export const tokens = { input: 11, output: 7 } as const;
 
 const forEver = 1_000;
 const everyMs = 50;
@@ -120,7 +120,7 @@ async function speakOn(events: Events, say: (text: string) => void): Promise<voi
 }
 
 async function messages(events: Events, plan: Plan, model: unknown): Promise<void> {
-  const usage = { input_tokens: TOKENS.input, output_tokens: 1 };
+  const usage = { input_tokens: tokens.input, output_tokens: 1 };
   const message = {
     id: `msg_${nextId()}`,
     type: 'message',
@@ -144,7 +144,7 @@ async function messages(events: Events, plan: Plan, model: unknown): Promise<voi
   else await speakOn(events, say);
   events.send('content_block_stop', { index: 0 });
   const delta = { stop_reason: isTool ? 'tool_use' : 'end_turn', stop_sequence: null };
-  events.send('message_delta', { delta, usage: { output_tokens: TOKENS.output } });
+  events.send('message_delta', { delta, usage: { output_tokens: tokens.output } });
   events.send('message_stop', {});
   events.end();
 }
@@ -176,11 +176,11 @@ async function responses(events: Events, plan: Plan, model: unknown): Promise<vo
   }
   events.send('response.output_item.done', { output_index: 0, item });
   const usage = {
-    input_tokens: TOKENS.input,
+    input_tokens: tokens.input,
     input_tokens_details: { cached_tokens: 0 },
-    output_tokens: TOKENS.output,
+    output_tokens: tokens.output,
     output_tokens_details: { reasoning_tokens: 0 },
-    total_tokens: TOKENS.input + TOKENS.output,
+    total_tokens: tokens.input + tokens.output,
   };
   events.send('response.completed', { response: { ...response, status: 'completed', output: [item], usage } });
   events.end();

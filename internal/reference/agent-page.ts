@@ -5,7 +5,7 @@ import { chooser, limitsOf, placeholdersOf, typeOf } from '../../schemas/explain
 import type { AnyGroup, AnyVariants, Desc, Merge } from '../../schemas/grammar.ts';
 import { code, madeFrom, page, table } from './text.ts';
 
-const MERGING: { readonly [merge in Exclude<Merge, 'none'>]: string } = {
+const merging: { readonly [merge in Exclude<Merge, 'none'>]: string } = {
   override: 'The later one stands.',
   deep: 'Maps merge key by key, to any depth; scalars and lists override.',
   environment: 'As deep, its `env` as leaves; a name overrides an inline object, and an inline object a name.',
@@ -94,7 +94,7 @@ function rowOf(name: string, path: readonly string[], field: Desc): string[] {
   ];
 }
 
-const HEAD = ['Field', 'Type', 'Where absent', 'Limits', 'Meaning'];
+const headings = ['Field', 'Type', 'Where absent', 'Limits', 'Meaning'];
 const example = (desc: Desc): string[] =>
   desc.example === undefined ? [] : [`\`\`\`json\n${JSON.stringify(desc.example)}\n\`\`\``];
 
@@ -107,11 +107,12 @@ function partText(part: Part | AnyVariantsPart): string[] {
     [desc.description, desc.rule ?? ''].join(' ').trim(),
     ...example(desc),
   ];
-  if ('variants' in part) return [...head, table(HEAD, [rowOf(part.variants.by, part.path, chooser(part.variants))])];
+  if ('variants' in part)
+    return [...head, table(headings, [rowOf(part.variants.by, part.path, chooser(part.variants))])];
   return [
     ...head,
     table(
-      HEAD,
+      headings,
       Object.entries(part.desc.fields).map(([name, field]) => rowOf(name, part.path, field)),
     ),
   ];
@@ -123,7 +124,7 @@ function mergingRows(): string[][] {
     if (merge === undefined || merge === 'none') continue;
     byClass.set(merge, [...(byClass.get(merge) ?? []), code(name)]);
   }
-  return [...byClass].map(([merge, names]) => [names.join(', '), code(merge), MERGING[merge as keyof typeof MERGING]]);
+  return [...byClass].map(([merge, names]) => [names.join(', '), code(merge), merging[merge as keyof typeof merging]]);
 }
 
 export function agentPage(): string {
@@ -135,7 +136,7 @@ export function agentPage(): string {
     'One document in a file of `.svc/agents/` is one agent; what stands here may also stand in a fragment that one imports. Unknown fields of the root are ignored, in maps below it they are errors. `svc explain FIELD` says the same on a terminal, `svc schema` to an editor.',
     '## Fields',
     table(
-      HEAD,
+      headings,
       Object.entries(agent.fields).map(([name, field]) => rowOf(name, ['field'], field)),
     ),
     '## Merging',

@@ -26,7 +26,7 @@ const anchorOf = (heading: string): string =>
     .trim()
     .replaceAll(/\s/g, '-');
 
-const CITATION = /\bdocs\/(?:reference|adr)\/[a-z0-9-]+\.md(?:#([a-z0-9_-]+))?/g;
+const citation = /\bdocs\/(?:reference|adr)\/[a-z0-9-]+\.md(?:#([a-z0-9_-]+))?/g;
 
 test('every citation leads somewhere', () => {
   const files = globSync('{cmd,internal,schemas,migrations,docs,templates}/**/*.{ts,sql,md}', { cwd: root });
@@ -36,7 +36,7 @@ test('every citation leads somewhere', () => {
   for (const file of [...files, 'README.md', 'ARCHITECTURE.md']) {
     const lines = readFileSync(join(root, file), 'utf8').split('\n');
     lines.forEach((line, index) => {
-      for (const match of line.matchAll(CITATION)) {
+      for (const match of line.matchAll(citation)) {
         const path = match[0].split('#')[0] ?? '';
         if (!anchors.has(path)) anchors.set(path, headingsOf(path));
         followed += 1;

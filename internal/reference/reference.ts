@@ -4,15 +4,8 @@
 // beside them, written by hand.
 
 import { jsonSchema } from '../../schemas/json-schema.ts';
-import { DIAGNOSTIC_CODES } from '../domain/codes.ts';
-import {
-  EVENT_SOURCES,
-  type EventSource,
-  KNOWN_EVENTS,
-  OPEN_EVENTS,
-  SOURCE_NEEDS,
-  targetOf,
-} from '../domain/events.ts';
+import { diagnosticCodes } from '../domain/codes.ts';
+import { eventSources, type EventSource, knownEvents, openEvents, sourceNeeds, targetOf } from '../domain/events.ts';
 import { payloadRows } from '../domain/payloads.ts';
 import { settings } from '../base/config/config.ts';
 import { examplesOf } from '../edge/cli/examples.ts';
@@ -135,19 +128,19 @@ export const configurationPage = (schema: JsonSchema): string =>
 
 // docs/reference/events.md: every key that a source emits, what its events are about, and what apply asks of a trigger on it.
 
-const NEEDS: { readonly [need in (typeof SOURCE_NEEDS)[EventSource]]: string } = {
+const needs: { readonly [need in (typeof sourceNeeds)[EventSource]]: string } = {
   connection: 'Apply asks for an active connection: named, or the only one.',
   endpoint: 'Apply asks for an `endpoint`, and for `auth` where it is new.',
   nothing: 'Apply asks for nothing more.',
 };
 
 function sourcePart(source: EventSource): string[] {
-  const listed = [...KNOWN_EVENTS].filter((key) => key.startsWith(`${source}.`));
-  const open = OPEN_EVENTS.filter((prefix) => prefix.startsWith(`${source}.`) || prefix === `${source}.`);
+  const listed = [...knownEvents].filter((key) => key.startsWith(`${source}.`));
+  const open = openEvents.filter((prefix) => prefix.startsWith(`${source}.`) || prefix === `${source}.`);
   const rows = [...listed, ...open.map((prefix) => `${prefix}<name>`)];
   return [
     `## ${source}`,
-    NEEDS[SOURCE_NEEDS[source]],
+    needs[sourceNeeds[source]],
     table(
       ['Key', 'Target'],
       rows.map((key) => [code(key), targetOf(key) ?? 'none']),
@@ -160,7 +153,7 @@ export const eventsPage = (): string =>
     madeFrom('the tables of events'),
     '# Events',
     'The first word of a key is its source. Keys beyond that are an open set: one that no source emits applies with a warning and never fires. Issues of the error tracker arrive as `svc.errtrack.issue.*`; there is no source of that name. A tick has the key `heartbeat.<agentResourceId>.<ordinal>`, which only its own trigger can match.',
-    ...EVENT_SOURCES.flatMap(sourcePart),
+    ...eventSources.flatMap(sourcePart),
     '## Payloads',
     'The paths that `where` and `{{ path }}` read, by the beginning of the key. A path that does not apply is absent; behind `.*` anything may follow. The body of a webhook is its payload as it is.',
     ...payloadRows().flatMap(([prefix, paths]) => [`### ${prefix}`, paths.map(code).join(', ')]),
@@ -175,6 +168,6 @@ export const messagesPage = (): string =>
     'A diagnostic has a severity, a stable code, a message, and a place: file, line, column and path. Where the second column says something the message begins with it; names may follow.',
     table(
       ['Code', 'The message begins'],
-      Object.entries(DIAGNOSTIC_CODES).map(([name, words]) => [code(name), words === null ? '' : String(words)]),
+      Object.entries(diagnosticCodes).map(([name, words]) => [code(name), words === null ? '' : String(words)]),
     ),
   ]);

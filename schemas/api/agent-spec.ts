@@ -3,12 +3,12 @@
 
 import * as v from 'valibot';
 import {
-  BINDING_TARGETS,
-  EFFORTS,
-  HARNESSES,
-  ON_UNMATCHED,
-  PROVIDERS,
-  ROUTE_TARGETS,
+  bindingTargets,
+  effortNames,
+  harnessNames,
+  onUnmatchedValues,
+  providers,
+  routeTargets,
 } from '../../internal/domain/spec.ts';
 import { integer } from './common.ts';
 import { named } from './operation.ts';
@@ -38,9 +38,9 @@ const clause = named(
 );
 export const where = v.record(v.string(), clause);
 
-const target = v.picklist(BINDING_TARGETS);
-const routeTarget = v.picklist(ROUTE_TARGETS);
-const onUnmatched = v.picklist(ON_UNMATCHED);
+const target = v.picklist(bindingTargets);
+const routeTarget = v.picklist(routeTargets);
+const onUnmatched = v.picklist(onUnmatchedValues);
 export const routing = named(
   'Routing',
   v.variant('kind', [
@@ -196,12 +196,12 @@ const policy = maybe(
     }),
   ),
 );
-type Target = (typeof BINDING_TARGETS)[number];
-const policies = Object.fromEntries(BINDING_TARGETS.map((name) => [name, policy])) as {
+type Target = (typeof bindingTargets)[number];
+const policies = Object.fromEntries(bindingTargets.map((name) => [name, policy])) as {
   readonly [name in Target]: typeof policy;
 };
 
-const provider = v.picklist(PROVIDERS);
+const provider = v.picklist(providers);
 const list = maybe(v.array(v.string()));
 const model = named(
   'Model',
@@ -231,9 +231,9 @@ export const agentSpec = named(
   v.object({
     labels: maybe(texts),
     annotations: maybe(texts),
-    harness: v.picklist(HARNESSES),
+    harness: v.picklist(harnessNames),
     model: maybe(model),
-    reasoningEffort: maybe(v.picklist(EFFORTS)),
+    reasoningEffort: maybe(v.picklist(effortNames)),
     systemPrompt: maybe(v.string()),
     initialPrompt: maybe(v.string()),
     displayTitle: maybe(v.string()),

@@ -1,7 +1,7 @@
 // Connections of a project to providers. Credentials go in and never come out.
 
 import * as v from 'valibot';
-import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
+import { connectionStatuses } from '../../internal/domain/connection.ts';
 import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
 import { dryRun, dryRunQuery, integer, json, projectPath, reasonBody, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
@@ -10,7 +10,7 @@ const entries = {
   id: v.string(),
   provider: v.string(),
   name: v.string(),
-  status: v.picklist(CONNECTION_STATUSES),
+  status: v.picklist(connectionStatuses),
   /** Why it has that status, in one word. */
   reason: v.optional(v.string()),
   /** When its status became what it is. */

@@ -1,7 +1,7 @@
 // Webhook endpoints: where callers post to, who is woken, and what is wrong with them; and the ingest itself.
 
 import * as v from 'valibot';
-import { RESOURCE_NAME } from '../../internal/domain/spec.ts';
+import { resourceNamePattern } from '../../internal/domain/spec.ts';
 import { dryRun, dryRunQuery, integer, projectPath, reasonBody, recorded, timestamp, triggerStatus } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
@@ -50,7 +50,7 @@ export const reserveEndpoint = operation({
   id: 'reserveEndpoint',
   path: `${projectPath}/endpoints`,
   summary: 'Reserve an endpoint: its URL is known for an hour before an apply makes it ready',
-  body: v.strictObject({ name: v.pipe(v.string(), v.regex(RESOURCE_NAME)) }),
+  body: v.strictObject({ name: v.pipe(v.string(), v.regex(resourceNamePattern)) }),
   answers: { 201: endpoint },
 });
 

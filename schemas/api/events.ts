@@ -31,6 +31,8 @@ const entries = {
   severity: v.optional(eventSeverity),
   reason: v.optional(v.string()),
   replayOf: v.optional(v.string()),
+  /** The endpoint that it came in by. */
+  endpoint: v.optional(v.string()),
   receivedAt: timestamp,
   /** The triggers that matched. */
   routes: v.array(eventRoute),
@@ -39,8 +41,6 @@ export const event = named(
   'Event',
   v.object({
     ...entries,
-    /** The endpoint that it came in by. */
-    endpoint: v.optional(v.string()),
     payload: v.unknown(),
   }),
 );

@@ -1,11 +1,11 @@
 // Receivers of a project: whom it tells of what happens in it. The key of a webhook goes in and never comes out.
 
 import * as v from 'valibot';
-import { CONDITIONS } from '../../internal/domain/notification.ts';
+import { conditionsList } from '../../internal/domain/notification.ts';
 import { dryRun, dryRunQuery, json, projectPath, reasonBody, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery } from './operation.ts';
 
-const condition = v.picklist(CONDITIONS);
+const condition = v.picklist(conditionsList);
 const kind = v.picklist(['chat', 'webhook']);
 export const receiver = named(
   'Receiver',
@@ -128,7 +128,7 @@ export const notice = named(
   'Notice',
   v.object({
     id: v.string(),
-    condition: v.picklist([...CONDITIONS, 'launch-failed']),
+    condition: v.picklist([...conditionsList, 'launch-failed']),
     /** Names and ids, by condition. */
     subject: json,
     at: timestamp,

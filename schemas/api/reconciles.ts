@@ -40,6 +40,8 @@ export const eventImpact = named(
     /** There are more of them. */
     truncated: v.boolean(),
     triggers: v.array(v.object({ ...triggered, newly: impactCount, stopped: impactCount })),
+    /** Why none was matched again: an apply changed too much at once. */
+    reason: v.optional(v.string()),
   }),
 );
 export type EventImpact = Shape<typeof eventImpact>;
@@ -53,7 +55,7 @@ export const consequences = named(
     triggers: v.optional(v.object({ activated: v.array(trigger), skipped: v.array(trigger) })),
     /** Of agents that change: `kept` go on with the revision that they have, `archived` end, since their agent goes. */
     sessions: v.optional(v.object({ kept: v.array(sessionsOf), archived: v.array(sessionsOf) })),
-    /** Of a run that was held. */
+    /** Of a run that is held, and of one that applied a change of triggers: there a moment after it ended. */
     eventImpact: v.optional(eventImpact),
   }),
 );

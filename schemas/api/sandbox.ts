@@ -2,7 +2,7 @@
 // organization that the installation began with.
 
 import * as v from 'valibot';
-import { SANDBOX_PROVIDERS } from '../../internal/domain/sandbox.ts';
+import { sandboxProviders } from '../../internal/domain/sandbox.ts';
 import { named, operation } from './operation.ts';
 
 const common = { tag: 'server', scope: 'self', permission: 'jobs:retry' } as const;
@@ -10,7 +10,7 @@ const common = { tag: 'server', scope: 'self', permission: 'jobs:retry' } as con
 const provider = named(
   'SandboxProvider',
   v.object({
-    provider: v.picklist(SANDBOX_PROVIDERS),
+    provider: v.picklist(sandboxProviders),
     /** The one of SVC_SANDBOX; others are named by presets. */
     isDefault: v.boolean(),
     works: v.boolean(),

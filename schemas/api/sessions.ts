@@ -1,8 +1,8 @@
 // Sessions: what runs, what it says, and what people do with it.
 
 import * as v from 'valibot';
-import { ENGINE_REASONS } from '../../internal/domain/sandbox.ts';
-import { SESSION_STATES } from '../../internal/domain/session-state.ts';
+import { engineReasons } from '../../internal/domain/sandbox.ts';
+import { sessionStates } from '../../internal/domain/session-state.ts';
 import { binding } from './bindings.ts';
 import {
   dryRun,
@@ -23,7 +23,7 @@ const textMax = 100_000;
 /** What is said to a session: any text but white space alone. */
 const words = v.pipe(v.string(), v.maxLength(textMax), v.regex(/\S/, 'Expected words'));
 
-export const sessionState = v.picklist(SESSION_STATES);
+export const sessionState = v.picklist(sessionStates);
 const entries = {
   id: v.string(),
   agent: v.string(),
@@ -34,7 +34,7 @@ const entries = {
   reason: v.optional(v.string()),
   /** Such a word's, for people. */
   reasonText: v.optional(v.string()),
-  engineReason: v.optional(v.picklist(ENGINE_REASONS)),
+  engineReason: v.optional(v.picklist(engineReasons)),
   wire: v.optional(v.picklist(['ok', 'lost'])),
   /** In the queue for places, from 1: only where it waits for `capacity`. */
   position: v.optional(integer),

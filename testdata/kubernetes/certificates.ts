@@ -41,7 +41,19 @@ export function makeCertificates(): Certificates {
     { name: 'basicConstraints', cA: true, critical: true },
     { name: 'keyUsage', keyCertSign: true, digitalSignature: true, critical: true },
   ]);
-  const server = make('test-server', [{ name: 'subjectAltName', altNames: [{ type: 7, ip: '127.0.0.1' }] }], ca);
+  const server = make(
+    'test-server',
+    [
+      {
+        name: 'subjectAltName',
+        altNames: [
+          { type: 7, ip: '127.0.0.1' },
+          { type: 2, value: 'localhost' },
+        ],
+      },
+    ],
+    ca,
+  );
   const client = make('test', [{ name: 'extKeyUsage', clientAuth: true }], ca);
   return {
     ca: forge.pki.certificateToPem(ca.cert),

@@ -154,6 +154,7 @@ export class Kubelet {
       argv: command,
       mounts: volumeMounts.map(({ mountPath }) => mountPath),
       isFenced: pod.metadata.labels?.['svc/fenced'] === 'true',
+      isLetOut: pod.metadata.labels?.['svc/wire'] === 'dial',
     });
     this.running.set(pod.metadata.uid, run);
     this.#state(pod, 'Running', { running: { startedAt: now() } }, digest);

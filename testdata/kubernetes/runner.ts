@@ -5,6 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readlink, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { connect, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -14,6 +15,13 @@ export interface PodToRun {
   readonly argv: readonly string[];
   readonly mounts: readonly string[];
   readonly isFenced: boolean;
+  /** The policy of those that dial lets it out, to `ways`. */
+  readonly isLetOut?: boolean;
+}
+/** An address that a policy lets pods reach, and the port of this machine that is behind it. */
+export interface Way {
+  readonly port: number;
+  readonly to: number;
 }
 export interface RunningPod {
   /** Resolves when its first process has ended. */
@@ -35,9 +43,70 @@ const above = (path: string): string[] =>
     .map((_step, at, steps) => `/${steps.slice(0, at + 1).join('/')}`);
 const visible = (path: string): string[] => ['--perms', '0755', '--dir', path];
 
+/** What is let out of pods, for tests to cut or to hold. */
+export class PodWays {
+  readonly all: Way[] = [];
+  readonly #open = new Set<Socket>();
+  /** No connection is made or mended. */
+  isCut = false;
+  /** How many came. */
+  count = 0;
+
+  cut(): void {
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  /** Joins a connection that came out of a pod to this machine. */
+  join(near: Socket, to: number): void {
+    near.on('error', () => near.destroy());
+    this.count += 1;
+    if (this.isCut) return void near.destroy();
+    // As the hops of a network, which hold nothing back.
+    const far = connect({ port: to, host: '127.0.0.1', noDelay: true });
+    far.on('error', () => near.destroy());
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      this.#open.add(one);
+      one.on('close', () => {
+        this.#open.delete(one);
+        other.destroy();
+      });
+    }
+    near.pipe(far).pipe(near);
+  }
+}
+
+/** Listens at 127.0.0.1 of a pod's network, and hands each connection to a socket that lies in a file. */
+const gate = `const net = require('node:net'), [port, path] = JSON.parse(process.argv[1]);
+process.stdin.on('end', () => process.exit(0)).resume();
+net.createServer({ noDelay: true }, (near) => { const far = net.connect(path), end = () => (near.destroy(), far.destroy());
+  for (const one of [near, far]) one.on('error', end).on('close', end);
+  near.pipe(far).pipe(near); }).listen(port, '127.0.0.1', () => console.log('open'));`;
+
+/** What ends the ways of a pod. */
+export async function joinPod(pid: number, folder: string, ways: PodWays): Promise<() => void> {
+  const ends = await Promise.all(
+    ways.all.map(async ({ port, to }) => {
+      const path = join(folder, `way-${port}.sock`);
+      const server = createServer((near) => ways.join(near, to));
+      await new Promise<void>((resolve) => server.listen(path, resolve));
+      const argv = ['--target', String(pid), '--net', '--', process.execPath, '-e', gate, JSON.stringify([port, path])];
+      const child = spawn('nsenter', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
+      await new Promise((resolve) => child.stdout.once('data', resolve).once('close', resolve));
+      return () => {
+        child.stdin.end();
+        server.close();
+      };
+    }),
+  );
+  return () => ends.forEach((end) => end());
+}
+
 /** Needs root, bubblewrap, nsenter and setpriv. `shown`: directories of this machine that are in every image. */
 export const runnerOf =
-  (shown: readonly string[]): Runner =>
+  (shown: readonly string[], ways = new PodWays()): Runner =>
   async (pod) => {
     const folder = await mkdtemp(join(tmpdir(), 'svc-pod-'));
     await chmod(folder, 0o755);
@@ -94,6 +163,7 @@ export const runnerOf =
     child.once('error', () => ended.resolve({ code: 128 }));
     child.once('exit', (code, signal) => ended.resolve({ code: code ?? (signal === 'SIGKILL' ? 137 : 143) }));
     const pid = await firstPid(child);
+    const endWays = pod.isLetOut === true && pid !== 0 ? await joinPod(pid, folder, ways) : undefined;
     return {
       ended: ended.promise,
       exec: (argv) =>
@@ -114,6 +184,7 @@ export const runnerOf =
           if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
         }
         await ended.promise;
+        endWays?.();
         await rm(folder, { recursive: true, force: true });
       },
     };

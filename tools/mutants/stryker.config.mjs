@@ -6,18 +6,19 @@ const file = process.env.FILE || '**/*.ts';
 const places = process.env.PLACES?.split(' ').filter(Boolean) ?? [];
 export default {
   testRunner: 'core',
-  core: { testFiles: `internal/${room}/**/*.test.ts`, slowestMs: Number(process.env.SLOWEST_MS || 3_000) },
+  core: { testFiles: `internal/${room}/**/*.test.ts`, slowestMs: Number(process.env.SLOWEST_MS || 300) },
   plugins: [new URL('./runner.mjs', import.meta.url).href],
   mutate: places.length > 0 ? places : [`internal/${room}/${file}`, '!**/*.test.ts', '!**/{fixture,testkit}.ts', '!**/*-testkit.ts'],
   reporters: ['json'],
   jsonReporter: { fileName: process.env.REPORT || 'mutants.json' },
   coverageAnalysis: 'perTest',
-  concurrency: 2,
+  concurrency: 1,
   // Modules that were loaded for a mutant stay in memory until the process ends.
   maxTestRunnerReuse: 200,
   // A mutant that is slow on a loaded machine is not killed: endless loops are found by counting, not by the clock.
   timeoutMS: 30_000,
   // Types are stripped, never compiled: there is no configuration to rewrite.
+  disableTypeChecks: false,
   tsconfigFile: 'tools/mutants/none.json',
   // `make mutants` stands in a copy already; a second one would have to follow the symbolic links of testdata.
   inPlace: true,

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256 } from '../../base/hash.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { canonicalJson } from '../../domain/json.ts';
 import { asJson } from '../../domain/spec.ts';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
 import { compileInline, type CompilerInput, startCompiler } from './compiler.ts';
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 function tree(files: { readonly [path: string]: string }): CompilerInput {
   const entries = new Map<string, BundleEntry>();
@@ -17,17 +18,17 @@ function tree(files: { readonly [path: string]: string }): CompilerInput {
   return {
     bundle: { entries, absent: new Set(), hasSvc: true },
     context: {},
-    catalog: DEFAULT_CATALOG,
+    catalog: defaultCatalog,
     templates: new Map(),
   };
 }
 
-const GOOD = tree({
+const goodTable = tree({
   '.svc/agents/a.yaml': 'name: default\ntriggers: [{event: codehost.push, routing: {kind: spawn}}]\n',
 });
 /** Each file is within its bounds; there are many of them, and all are to be read. */
 const labelsText = Array.from({ length: 30_000 }, (_, k) => `  k${k}: v`).join('\n');
-const SLOW = tree(
+const slowTable = tree(
   Object.fromEntries(
     Array.from({ length: 100 }, (_, k) => [`.svc/agents/a${k}.yaml`, `name: a${k}\nlabels:\n${labelsText}\n`]),
   ),
@@ -37,11 +38,11 @@ const compiler = startCompiler({ timeoutMs: 120_000 });
 after(() => compiler.stop());
 
 test('a worker gives what compiling inline gives, with the hash of each spec', async () => {
-  const output = await compiler.compile(GOOD);
+  const output = await compiler.compile(goodTable);
   assert.equal(output.ok, true, JSON.stringify(output.diagnostics));
-  assert.equal(JSON.stringify(output), JSON.stringify(compileInline(GOOD)));
+  assert.equal(JSON.stringify(output), JSON.stringify(compileInline(goodTable)));
   for (const { spec, hash } of output.resources) assert.equal(hash, sha256(canonicalJson(asJson(spec))));
-  assert.deepEqual(await compiler.compile(GOOD), output);
+  assert.deepEqual(await compiler.compile(goodTable), output);
 });
 
 test('an answer too large for one message is the same as a small one', async () => {
@@ -55,11 +56,11 @@ test('an answer too large for one message is the same as a small one', async () 
   const output = await compiler.compile(large);
   assert.equal(output.resources.length, 201);
   assert.deepEqual(output, structuredClone(compileInline(large)));
-  assert.equal(JSON.stringify(await compiler.compile(GOOD)), JSON.stringify(compileInline(GOOD)));
+  assert.equal(JSON.stringify(await compiler.compile(goodTable)), JSON.stringify(compileInline(goodTable)));
 });
 
 test('many compiles at once are all answered', async () => {
-  const outputs = await Promise.all(Array.from({ length: 8 }, () => compiler.compile(GOOD)));
+  const outputs = await Promise.all(Array.from({ length: 8 }, () => compiler.compile(goodTable)));
   assert.equal(new Set(outputs.map((output) => JSON.stringify(output))).size, 1);
 });
 
@@ -89,12 +90,12 @@ test('a compile that takes too long is stopped with a diagnostic, and the next o
   // A worker that is begun after one was stopped must have time to come up, on this machine, as loaded as it is.
   const begun = performance.now();
   const first = startCompiler({ workers: 1 });
-  await first.compile(GOOD);
+  await first.compile(goodTable);
   await first.stop();
   const timeoutMs = Math.max(2_000, Math.ceil(8 * (performance.now() - begun)));
   const short = startCompiler({ timeoutMs, workers: 1 });
   try {
-    const [slow, good] = await Promise.all([short.compile(SLOW), short.compile(GOOD)]);
+    const [slow, good] = await Promise.all([short.compile(slowTable), short.compile(goodTable)]);
     assert.deepEqual(
       slow.diagnostics.map((d) => d.code),
       ['compile-timeout'],
@@ -104,6 +105,39 @@ test('a compile that takes too long is stopped with a diagnostic, and the next o
     assert.equal(good.ok, true);
   } finally {
     await short.stop();
+  }
+});
+
+test('a compile is not stopped for the time that the machine kept from it', async () => {
+  const timeoutMs = 2_500;
+  const script = `
+    import { startCompiler } from ${JSON.stringify(new URL('compiler.ts', import.meta.url).href)};
+    import { defaultCatalog } from ${JSON.stringify(new URL('../../base/config/default-catalog.ts', import.meta.url).href)};
+    const labels = '\\nlabels:\\n' + Array.from({ length: 5_000 }, (_, k) => '  k' + k + ': v').join('\\n') + '\\n';
+    const entries = new Map(Array.from({ length: 2 }, (_, n) => ['.svc/agents/a' + n + '.yaml', {
+      path: '.svc/agents/a' + n + '.yaml', kind: 'file', oid: 'a'.repeat(39) + n,
+      bytes: new TextEncoder().encode('name: a' + n + labels),
+    }]));
+    const compiler = startCompiler({ timeoutMs: ${timeoutMs}, workers: 1 });
+    const output = compiler.compile({
+      bundle: { entries, absent: new Set(), hasSvc: true }, context: {}, catalog: defaultCatalog, templates: new Map(),
+    });
+    console.log('begun');
+    console.log(JSON.stringify((await output).diagnostics.map(({ code }) => code).filter((code) => code.startsWith('compile-'))));
+    await compiler.stop();
+  `;
+  const child = spawn(process.execPath, ['-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  try {
+    assert.equal((await lines.next()).value, 'begun');
+    child.kill('SIGSTOP');
+    await sleep(timeoutMs + 100);
+    child.kill('SIGCONT');
+    assert.equal((await lines.next()).value, '[]');
+  } finally {
+    child.kill('SIGKILL');
   }
 });
 
@@ -117,7 +151,7 @@ test('a compile that takes too much memory is stopped with a diagnostic, and the
       output.diagnostics.map((d) => d.code),
       ['compile-memory'],
     );
-    assert.equal((await small.compile(GOOD)).ok, true);
+    assert.equal((await small.compile(goodTable)).ok, true);
     const again = await small.compile(tree(Object.fromEntries(files)));
     assert.deepEqual(
       again.diagnostics.map((d) => d.code),
@@ -130,7 +164,7 @@ test('a compile that takes too much memory is stopped with a diagnostic, and the
 
 test('stopping rejects what runs and what comes later, and is safe twice', async () => {
   const stopping = startCompiler({ workers: 1 });
-  const results = [stopping.compile(SLOW), stopping.compile(GOOD)].map((result) =>
+  const results = [stopping.compile(slowTable), stopping.compile(goodTable)].map((result) =>
     result.then(
       () => 'done',
       (error) => error.code,
@@ -139,7 +173,7 @@ test('stopping rejects what runs and what comes later, and is safe twice', async
   await stopping.stop();
   await stopping.stop();
   assert.deepEqual(await Promise.all(results), ['compiler-stopped', 'compiler-stopped']);
-  await assert.rejects(stopping.compile(GOOD), { code: 'compiler-stopped' });
+  await assert.rejects(stopping.compile(goodTable), { code: 'compiler-stopped' });
 });
 
 test('the event loop goes on while a tree compiles', async () => {
@@ -147,7 +181,7 @@ test('the event loop goes on while a tree compiles', async () => {
   let ticks = 0;
   const ticker = setInterval(() => ticks++, 10);
   try {
-    await short.compile(SLOW);
+    await short.compile(slowTable);
     assert.ok(ticks > 10, `${ticks} ticks`);
   } finally {
     clearInterval(ticker);

@@ -7,16 +7,17 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import type { DiagnosticCode } from '../../domain/codes.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';
+import { type Packed, unpacked } from './texts.ts';
 
 export type { CompiledOutput, CompilerInput } from './run.ts';
 
 export interface CompilerOptions {
-  /** Wall-clock limit of one compile, in milliseconds. */
+  /** Limit of one compile, in milliseconds of its thread's processor time; by the clock it may take four times as long. */
   readonly timeoutMs?: number;
   /** Limit of the heap of one worker, in mebibytes. */
   readonly maxHeapMb?: number;
@@ -27,13 +28,17 @@ export interface CompilerOptions {
 export interface Compiler {
   /** Compiles a tree. Rejects only with a Fault (`compiler-stopped`) or a bug of compile itself. */
   readonly compile: (input: CompilerInput) => Promise<CompiledOutput>;
+  /** `compile` for a process whose catalog is always the same. */
+  readonly withCatalog: (
+    catalog: CompilerInput['catalog'],
+  ) => (input: Omit<CompilerInput, 'catalog'>) => Promise<CompiledOutput>;
   /** Starts a worker where none is: whoever reads files now compiles them next. */
   readonly warm: () => void;
   /** Stops the workers; compiles that run or wait are rejected. Safe to call twice. */
   readonly stop: () => Promise<void>;
 }
 
-const DEFAULTS: Required<CompilerOptions> = { timeoutMs: 30_000, maxHeapMb: 512, workers: 2 };
+const defaults: Required<CompilerOptions> = { timeoutMs: 30_000, maxHeapMb: 512, workers: 2 };
 
 /** Compiles in this thread, without limits of time or memory. */
 export function compileInline(input: CompilerInput): CompiledOutput {
@@ -42,9 +47,17 @@ export function compileInline(input: CompilerInput): CompiledOutput {
 
 /** Makes a compiler; its workers start with the first compile. */
 export function startCompiler(options: CompilerOptions = {}): Compiler {
-  const pool = new Pool({ ...DEFAULTS, ...options });
-  return { compile: (input) => pool.compile(input), warm: () => pool.warm(), stop: () => pool.stop() };
+  const pool = new Pool({ ...defaults, ...options });
+  return {
+    compile: (input) => pool.compile(input),
+    withCatalog: (catalog) => (input) => pool.compile({ ...input, catalog }),
+    warm: () => pool.warm(),
+    stop: () => pool.stop(),
+  };
 }
+
+/** Characters of resources from which on a worker is given up that keeps nothing of them. */
+const largeSize = 8 * 1024 * 1024;
 
 interface Job {
   readonly input: CompilerInput;
@@ -54,15 +67,18 @@ interface Job {
 
 /** Some resources of an output, with the places of their parts. */
 export interface Part {
-  readonly resources: CompiledResource[];
+  readonly packed: Packed;
   readonly places: { [resource: string]: NonNullable<CompiledOutput['places']>[string] };
 }
 
 /** What a worker answers: an error, or parts, each asked for with 'next', and the output with the last of them. */
-export type Answer =
+export type WorkerAnswer =
   | { readonly kind: 'part'; readonly part: Part }
   | { readonly kind: 'output'; readonly output: CompiledOutput; readonly part: Part }
   | { readonly kind: 'error'; readonly error: Error };
+
+/** A part as it was taken. */
+type Taken = Pick<Part, 'places'> & { readonly resources: readonly CompiledResource[] };
 
 /** A worker, and the job that it has. */
 interface Hand {
@@ -70,10 +86,21 @@ interface Hand {
   /** Compiles that it has answered: what it keeps of them takes memory too. */
   answered: number;
   /** Parts of the answer to its job that are here already. */
-  parts: Part[];
+  parts: Taken[];
   job: Job | null;
   timer: NodeJS.Timeout | undefined;
 }
+
+/** A job, since when it runs, and what its thread had used before. */
+interface Watch {
+  readonly job: Job;
+  readonly begunMs: number;
+  readonly before: Promise<number>;
+}
+/** By the clock, a compile may take so many times its limit. */
+const clockTimes = 4;
+/** Between two looks at what it has used. */
+const looksMs = 100;
 
 class Pool {
   readonly #options: Required<CompilerOptions>;
@@ -120,19 +147,28 @@ class Pool {
   #start(): Hand {
     const { maxHeapMb } = this.#options;
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
+      resourceLimits: {
+        maxOldGenerationSizeMb: maxHeapMb,
+        maxYoungGenerationSizeMb: 6,
+        stackSizeMb: 4,
+      },
       // A compile reads nothing but its input; what the daemon's environment holds is not for this thread.
       env: {},
       workerData: { modules: cacheOfModules() },
       name: 'svc-compile',
     });
     const hand: Hand = { worker, answered: 0, parts: [], job: null, timer: undefined };
-    worker.on('message', (answer: Answer) => {
-      if (answer.kind !== 'error') hand.parts.push(answer.part);
+    worker.on('message', (answer: WorkerAnswer) => {
+      if (answer.kind !== 'error') {
+        const { packed, places } = answer.part;
+        hand.parts.push({ resources: unpacked(packed), places });
+      }
       if (answer.kind === 'part') return worker.postMessage({ kind: 'next' } satisfies Message);
       hand.answered++;
       const { parts } = hand;
-      const job = this.#finish(hand, true);
+      // What it holds of a large tree that leaves nothing for the next is more than a start takes.
+      const isSpent = answer.kind === 'output' && hand.job?.input.isSent === true && answer.output.size > largeSize;
+      const job = this.#finish(hand, !isSpent);
       if (answer.kind === 'output') job?.resolve(whole(answer.output, parts));
       else job?.reject(answer.error);
     });
@@ -158,15 +194,30 @@ class Pool {
     const { timeoutMs } = this.#options;
     this.#busy.add(hand);
     hand.job = job;
-    hand.timer = setTimeout(() => {
-      const message = `Compiling took longer than ${timeoutMs} ms and was stopped`;
-      this.#finish(hand, false)?.resolve(refusal('compile-timeout', message));
-    }, timeoutMs);
+    const watch = { job, begunMs: performance.now(), before: usedMs(hand.worker) };
+    hand.timer = setTimeout(() => void this.#late(hand, watch), timeoutMs);
     // A process that only waits for work may end; one that waits for an answer may not.
     hand.worker.ref();
     sendInput(hand.worker, job.input, () => hand.job === job).catch((error: Error) => {
       this.#finish(hand, false)?.reject(error);
     });
+  }
+
+  /** A machine that is busy with something else makes no tree too large: what counts is what the thread has used. */
+  async #late(hand: Hand, watch: Watch): Promise<void> {
+    const { timeoutMs } = this.#options;
+    const stop = (): void => {
+      const message = `Compiling took longer than ${timeoutMs} ms and was stopped`;
+      this.#finish(hand, false)?.resolve(refusal('compile-timeout', message));
+    };
+    const leftMs = watch.begunMs + clockTimes * timeoutMs - performance.now();
+    // Also where it does not answer.
+    hand.timer = setTimeout(stop, leftMs);
+    const restMs = timeoutMs + (await watch.before) - (await usedMs(hand.worker));
+    if (hand.job !== watch.job) return;
+    clearTimeout(hand.timer);
+    if (restMs <= 0 || leftMs <= 0) stop();
+    else hand.timer = setTimeout(() => void this.#late(hand, watch), Math.max(restMs, looksMs));
   }
 
   /** Takes the job from a worker, which is kept or given up; null where that has happened already. */
@@ -190,8 +241,14 @@ class Pool {
   }
 }
 
+/** Processor time of a thread, in milliseconds; 0 where it has not come so far as to tell. */
+async function usedMs(worker: Worker): Promise<number> {
+  const { user, system } = await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }));
+  return (user + system) / 1_000;
+}
+
 /** An output and its parts as one. */
-function whole(output: CompiledOutput, parts: readonly Part[]): CompiledOutput {
+function whole(output: CompiledOutput, parts: readonly Taken[]): CompiledOutput {
   const resources = parts.flatMap((part) => part.resources);
   if (output.places === undefined) return { ...output, resources };
   return { ...output, resources, places: Object.assign({}, ...parts.map((part) => part.places)) };

@@ -1,12 +1,12 @@
 // One compile with what the core does not have: a hash function, a cache that outlives the call, and a hash for each resource.
 
-import { createHash } from 'node:crypto';
 import { compile, createCompileCache } from '../../core/compile/compile.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import { canonicalJson } from '../../domain/json.ts';
 import { asJson, type Resource } from '../../domain/spec.ts';
+import { sha256 } from '../../base/hash.ts';
 
-export type CompilerInput = Omit<CompileInput, 'sha256' | 'cache'>;
+export type CompilerInput = Omit<CompileInput, 'sha256' | 'cache' | 'passed'>;
 /** `hash` is the lower-case hex SHA-256 of the canonical JSON of `spec`: equal hashes mean an unchanged resource. */
 export type CompiledResource = Resource & { readonly hash: string };
 export type CompiledOutput = Omit<CompileOutput, 'resources'> & {
@@ -14,8 +14,6 @@ export type CompiledOutput = Omit<CompileOutput, 'resources'> & {
   /** Characters of the canonical JSON of all resources. */
   readonly size: number;
 };
-
-const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
 /** Compiles, and is faster on what it has compiled before. */
 export interface Runner {
@@ -25,7 +23,7 @@ export interface Runner {
 }
 
 /** A runner with a cache of its own. */
-export function createRunner(): Runner {
+export function createRunner(passed?: CompileInput['passed']): Runner {
   const cache = createCompileCache();
   // A spec that comes out of the cache is the same object again.
   const known = new WeakMap<object, { readonly hash: string; readonly size: number }>();
@@ -35,11 +33,12 @@ export function createRunner(): Runner {
     const text = canonicalJson(asJson(spec));
     const made = { hash: sha256(text), size: text.length };
     known.set(spec, made);
+    passed?.(text.length);
     return made;
   };
   return {
     run: (input) => {
-      const output = compile({ ...input, sha256, cache });
+      const output = compile({ ...input, sha256, cache, ...(passed !== undefined && { passed }) });
       let size = 0;
       const resources = output.resources.map((resource) => {
         const measured = measure(resource);

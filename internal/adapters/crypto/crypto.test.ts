@@ -26,7 +26,7 @@ const plainText =
   'd9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255';
 const cipher =
   '522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662898015ad';
-const GCM: readonly { name: string; key: string; nonce: string; plain: string; aad: string; sealed: string }[] = [
+const gcm: readonly { name: string; key: string; nonce: string; plain: string; aad: string; sealed: string }[] = [
   {
     name: '13',
     key: '00'.repeat(32),
@@ -60,7 +60,7 @@ const GCM: readonly { name: string; key: string; nonce: string; plain: string; a
     sealed: `${cipher.slice(0, 120)}76fc6ece0f4e1768cddf8853bb2d551b`,
   },
 ];
-for (const { name, key, nonce, plain, aad, sealed } of GCM) {
+for (const { name, key, nonce, plain, aad, sealed } of gcm) {
   test(`GCM test case ${name} encrypts and decrypts as published`, () => {
     assert.equal(encrypt(keyOf(hex(key)), hex(nonce), hex(plain), hex(aad)).toString('hex'), sealed);
     assert.equal(decrypt(keyOf(hex(key)), hex(nonce), hex(sealed), hex(aad))?.toString('hex'), plain);
@@ -88,7 +88,7 @@ test('a key of any other length is refused', () => {
 });
 
 test('a tag shorter than 16 bytes is never taken', () => {
-  const [last] = GCM.slice(-1);
+  const [last] = gcm.slice(-1);
   assert.ok(last !== undefined);
   const whole = hex(last.sealed);
   for (let cut = 1; cut <= whole.length; cut += 1) {
@@ -100,7 +100,7 @@ test('a tag shorter than 16 bytes is never taken', () => {
 });
 
 // RFC 4231, HMAC-SHA-256, test cases 1 to 4, 6 and 7.
-const HMAC: readonly (readonly [string, Buffer, Buffer, string])[] = [
+const hmac: readonly (readonly [string, Buffer, Buffer, string])[] = [
   [
     '1',
     hex('0b'.repeat(20)),
@@ -135,7 +135,7 @@ const HMAC: readonly (readonly [string, Buffer, Buffer, string])[] = [
     '9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2',
   ],
 ];
-for (const [name, key, body, digest] of HMAC) {
+for (const [name, key, body, digest] of hmac) {
   test(`HMAC-SHA-256 of RFC 4231, case ${name}`, () => {
     assert.equal(hmacSha256(key, body).toString('hex'), digest);
     assert.ok(hmacMatches(key, body, digest) && hmacMatches(key, body, `sha256=${digest}`));
@@ -199,7 +199,7 @@ test('a value comes back as it went in, whatever its bytes', () => {
 });
 
 // The layout is that of rows which are stored: it changes with the format byte, or not at all.
-const STORED: readonly (readonly [SealBinding, string])[] = [
+const storedList: readonly (readonly [SealBinding, string])[] = [
   [
     { orgId: 'org-1', projectId: 'project-1', name: 'API_KEY', use: 'secret' },
     'AdxEcnly2FaPSMAk+5N0mfx3j/PY+WcxGJoI1Ji//KsKKVeCgD3ILLi3dM3Lso6auNxcaFZwUOb6fTlVLhu+kuI/ziGkhZT5P9GPijZCO97EZsLeo1EhM+NKjsKQXCLAbKNcAs2WIQ==',
@@ -209,7 +209,7 @@ const STORED: readonly (readonly [SealBinding, string])[] = [
     'ARDI+WWMKqL/cMAdJ1ZBqd4TUqWE9qGjaAA8ABJnqxZBJdQ4QGJzaxwyUQ5GPd1nj3KqcFkd4pF8XA0dVrlmq8me7kjxNrGAE1MO9rQ18ZJmoeAB1lRsondIlKhcUp8Pelq2LVXkAA==',
   ],
 ];
-for (const [own, sealed] of STORED) {
+for (const [own, sealed] of storedList) {
   test(`a value that was stored for ${own.name} opens`, () => {
     const stored = { keyVersion: 2, sealed: Buffer.from(sealed, 'base64') };
     assert.equal(sealer.open(stored, own).toString(), 'an older value');
@@ -310,7 +310,7 @@ test('a failed opening says nothing of value or key', () => {
 });
 
 const key32 = randomBytes(32).toString('base64');
-const BAD_KEYS: readonly (readonly [string, string, RegExp])[] = [
+const badKeys: readonly (readonly [string, string, RegExp])[] = [
   ['nothing', '\n\n', /holds no key/],
   ['no version', key32, /line 1/],
   ['version 0', `0:${key32}`, /line 1/],
@@ -323,7 +323,7 @@ const BAD_KEYS: readonly (readonly [string, string, RegExp])[] = [
   ['one version twice', `${line(1, 1)}\n${line(1, 2)}`, /line 2 names version 1 a second time/],
   ['one key twice', `${line(1, 1)}\n${line(2, 1)}`, /line 2 gives version 2/],
 ];
-for (const [what, text, message] of BAD_KEYS) {
+for (const [what, text, message] of badKeys) {
   test(`a key file with ${what} is refused by setting and line, without the key`, () => {
     assert.throws(
       () => parseMasterKeys(text),

@@ -51,7 +51,7 @@ export interface Sealer {
 }
 
 const format = 1;
-const FORMAT_BYTE = Buffer.of(format);
+const formatByte = Buffer.of(format);
 const wrappedBytes = keyBytes + tagBytes;
 const headerBytes = 1 + nonceBytes + wrappedBytes + nonceBytes;
 
@@ -102,7 +102,7 @@ export function createSealer(keys: MasterKeys): Sealer {
     try {
       const wrapped = encrypt(masterKey(keyVersion), wrapNonce, dataKey, bound('dek'));
       const value = encrypt(keyOf(dataKey), valueNonce, plaintext, bound('value'));
-      return { keyVersion, sealed: Buffer.concat([FORMAT_BYTE, wrapNonce, wrapped, valueNonce, value]) };
+      return { keyVersion, sealed: Buffer.concat([formatByte, wrapNonce, wrapped, valueNonce, value]) };
     } finally {
       drawn.fill(0);
     }

@@ -8,7 +8,7 @@ export const keyBytes = 32;
 export const nonceBytes = 12;
 export const tagBytes = 16;
 
-const OPTIONS = { authTagLength: tagBytes } as const;
+const options = { authTagLength: tagBytes } as const;
 
 /** A copy of the 32 bytes outside the JavaScript heap, cleansed by OpenSSL when it goes; the caller wipes the original. */
 export function keyOf(bytes: Uint8Array): KeyObject {
@@ -21,7 +21,7 @@ export function encrypt(key: KeyObject, nonce: Uint8Array, plaintext: Uint8Array
   if (key.symmetricKeySize !== keyBytes || nonce.length !== nonceBytes) {
     throw new Error('AES-256-GCM: bad key or nonce length');
   }
-  const cipher = createCipheriv('aes-256-gcm', key, nonce, OPTIONS);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, options);
   cipher.setAAD(aad);
   return Buffer.concat([cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);
 }
@@ -30,7 +30,7 @@ export function encrypt(key: KeyObject, nonce: Uint8Array, plaintext: Uint8Array
 export function decrypt(key: KeyObject, nonce: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Buffer | undefined {
   if (key.symmetricKeySize !== keyBytes || nonce.length !== nonceBytes || sealed.length < tagBytes) return undefined;
   const cut = sealed.length - tagBytes;
-  const decipher = createDecipheriv('aes-256-gcm', key, nonce, OPTIONS);
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce, options);
   decipher.setAAD(aad);
   decipher.setAuthTag(sealed.subarray(cut));
   const plaintext = decipher.update(sealed.subarray(0, cut));

@@ -1,8 +1,9 @@
 // The master keys (docs/reference/configuration.md#settings): one `version:base64(32 bytes)` a line, the last one current.
 // What is wrong with the file is said by line number; a key or a piece of one never stands in a message.
 
-import { createHash, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { sha256 } from '../../base/hash.ts';
 import { ConfigError } from '../../base/config/config.ts';
 import { keyBytes, keyOf } from './gcm.ts';
 
@@ -32,7 +33,7 @@ export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): 
       throw refuse('is not version:base64(32 bytes), with a version from 1 up');
     }
     if (byVersion.has(version)) throw refuse(`names version ${version} a second time`);
-    const print = createHash('sha256').update(key).digest('hex');
+    const print = sha256(key);
     if (prints.has(print)) throw refuse(`gives version ${version} the key of an earlier version`);
     prints.add(print);
     byVersion.set(version, keyOf(key));

@@ -5,14 +5,18 @@ import { join } from 'node:path/posix';
 import type { BoxDirectory, BoxOwner, BoxSpec } from './types.ts';
 
 const user = '1000:1000';
-const uidCount = 1000;
+const boxUid = 1000;
 /** Of a session's programs, what they leave behind included. */
 const pids = 4_096;
 const homeRoot = '/home';
 const rootsOwn = 'rw,noexec,nosuid,nodev,mode=755,size=64k';
 
 export const boxName = ({ session, epoch }: BoxOwner): string => `svc-${session}-${epoch}`;
-export const volumeName = (session: string): string => `svc-${session}`;
+/** Of its session alone, and where another data directory has that name on the engine, of both. */
+export const volumeNames = ({ session, installation }: Omit<BoxOwner, 'epoch'>): readonly [string, string] => [
+  `svc-${session}`,
+  `svc-${session}-${installation}`,
+];
 
 /** A volume is a session's, over all its epochs. */
 export const labelsOf = ({ installation, session, epoch }: BoxOwner, isVolume = false): Record<string, string> => ({
@@ -36,8 +40,12 @@ const placeOf = ({ path }: BoxDirectory): string =>
 
 const isInHome = ({ path }: BoxDirectory): boolean => path.startsWith(`${homeRoot}/`);
 
-/** `mountpoint`: of the session's volume on the engine's machine; null: a box that is built from. */
-export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string | undefined): object {
+/** `volume`: of the session, with its place on the engine's machine; null: a box that is built from. */
+export function bodyOf(
+  box: BoxSpec,
+  volume: { readonly name: string; readonly mountpoint: string } | null,
+  runtime: string | undefined,
+): object {
   const { cpuCount, memoryMB } = box.resources;
   const memory = memoryMB === undefined ? undefined : memoryMB * 1024 * 1024;
   const [file = '', ...args] = box.argv;
@@ -56,9 +64,11 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     ReadonlyRootfs: true,
     // Podman puts writable ones where nobody else may write.
     Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,mode=1777', '/run': rootsOwn, '/var/tmp': rootsOwn },
-    Mounts: [{ Type: 'volume', Source: volumeName(box.owner.session), Target: homeRoot }],
+    Mounts: [{ Type: 'volume', Source: volume?.name, Target: homeRoot }],
     Binds: [
-      ...box.directories.filter((one) => !isInHome(one)).map((one) => `${mountpoint}/${placeOf(one)}:${one.path}`),
+      ...box.directories
+        .filter((one) => !isInHome(one))
+        .map((one) => `${volume?.mountpoint}/${placeOf(one)}:${one.path}`),
       ...box.readOnlyPaths.map((path) => `${path}:${path}:ro`),
     ],
   };
@@ -66,7 +76,7 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     Image: box.image.reference,
     Entrypoint: [file],
     Cmd: args,
-    User: mountpoint === null ? '0:0' : user,
+    User: volume === null ? '0:0' : user,
     WorkingDir: '/',
     Hostname: 'sandbox',
     Env: [],
@@ -78,7 +88,7 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     // The first process of a namespace hears nothing else, and its end is waited for.
     StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
-    HostConfig: mountpoint === null ? shared : { ...shared, ...inside },
+    HostConfig: volume === null ? shared : { ...shared, ...inside },
   };
 }
 
@@ -148,7 +158,7 @@ function placesOf(directories: readonly BoxDirectory[]): Place[] {
 
 /** An archive of the directories, to be unpacked at the root of the volume. */
 export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
-  const headers = placesOf(directories).map(({ path, isOwned }) => directoryHeader(path, isOwned ? uidCount : 0));
+  const headers = placesOf(directories).map(({ path, isOwned }) => directoryHeader(path, isOwned ? boxUid : 0));
   return Buffer.concat([...headers, Buffer.alloc(2 * block)]);
 }
 
@@ -156,7 +166,7 @@ export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
  * Makes the directories where the volume is this machine's and this process may write to it, which costs the engine no
  * program of its own. Nothing may run in the box yet: what was a directory stays one. False where an archive has to do it.
  */
-export async function madeHere(mountpoint: string, directories: readonly BoxDirectory[]): Promise<boolean> {
+export async function madeDirectly(mountpoint: string, directories: readonly BoxDirectory[]): Promise<boolean> {
   if (process.getuid?.() !== 0) return false;
   const isDirectory = async (path: string): Promise<boolean> => {
     const found = await lstat(path).catch(() => null); // Of another machine, or hidden from this process.
@@ -171,7 +181,7 @@ export async function madeHere(mountpoint: string, directories: readonly BoxDire
     // The image may have put a link there.
     if (!(await isDirectory(place))) return false;
     await chmod(place, 0o755);
-    const owner = isOwned ? uidCount : 0;
+    const owner = isOwned ? boxUid : 0;
     await lchown(place, owner, owner);
   }
   return true;

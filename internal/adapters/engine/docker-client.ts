@@ -14,7 +14,7 @@ export interface DockerAddress {
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
-export interface Answer {
+export interface DockerAnswer {
   readonly status: number;
   /** Of JSON; a text where it is none. */
   readonly body: unknown;
@@ -48,7 +48,7 @@ export class DockerClient {
   }
 
   /** Throws EngineError for an engine that does not answer, refuses the caller or fails by itself; else gives the answer. */
-  async call(path: string, options: Call = {}): Promise<Answer> {
+  async call(path: string, options: Call = {}): Promise<DockerAnswer> {
     const response = await this.#request(path, options);
     const text = await this.#read(response.body);
     const answer = { status: response.statusCode, body: parsed(text) };
@@ -58,7 +58,7 @@ export class DockerClient {
   }
 
   /** As `call`, and throws EngineError `engine-unreachable` for any status but those that are expected. */
-  async expect(path: string, expected: readonly number[], options: Call = {}): Promise<Answer> {
+  async expect(path: string, expected: readonly number[], options: Call = {}): Promise<DockerAnswer> {
     const answer = await this.call(path, options);
     if (expected.includes(answer.status)) return answer;
     throw this.refused('engine-unreachable', answer);
@@ -99,7 +99,7 @@ export class DockerClient {
     }
   }
 
-  refused(code: EngineError['code'], answer: Answer): EngineError {
+  refused(code: EngineError['code'], answer: DockerAnswer): EngineError {
     return new EngineError(code, `The engine at ${this.where}: ${messageOf(answer)} (${answer.status})`);
   }
 
@@ -163,7 +163,7 @@ function parsed(text: string): unknown {
 }
 
 /** What the engine said, in one bounded line. */
-export function messageOf({ body }: Answer): string {
+export function messageOf({ body }: DockerAnswer): string {
   const found = typeof body === 'object' && body !== null && 'message' in body ? body.message : body;
   const text = typeof found === 'string' ? found : JSON.stringify(found ?? '');
   return text.trim().replace(/\s+/g, ' ').slice(0, 400);

@@ -3,8 +3,8 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { type Answer, type DockerAddress, DockerClient, field, messageOf, textField } from './docker-client.ts';
-import { bodyOf, boxName, directoriesTar, labelsOf, madeHere, ownerOf, volumeName } from './docker-box.ts';
+import { type DockerAnswer, type DockerAddress, DockerClient, field, messageOf, textField } from './docker-client.ts';
+import { bodyOf, boxName, directoriesTar, labelsOf, madeDirectly, ownerOf, volumeNames } from './docker-box.ts';
 import { pull } from './docker-image.ts';
 import { ExecStream } from './docker-stream.ts';
 import {
@@ -19,6 +19,7 @@ import {
 
 /** Of a session. */
 interface Volume {
+  readonly name: string;
   readonly mountpoint: string;
   /** No program of the session has seen it yet. */
   readonly isNew: boolean;
@@ -30,12 +31,12 @@ export interface DockerSettings extends DockerAddress {
 }
 
 const startMs = 120_000;
-const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$/;
+const referencePattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$/;
 
 const labelFilter = (...labels: readonly string[]): string => encodeURIComponent(JSON.stringify({ label: labels }));
 
 /** Docker says 409, Podman 500 with these words. */
-const isTaken = (answer: Answer): boolean =>
+const isTaken = (answer: DockerAnswer): boolean =>
   answer.status === 409 || (answer.status === 500 && /already in use|name .* is in use/i.test(messageOf(answer)));
 
 const saysPodman = (version: unknown): boolean => /podman/i.test(JSON.stringify(field(version, 'Components') ?? ''));
@@ -90,7 +91,7 @@ export class DockerEngine implements Engine {
 
   async resolve(image: string, signal?: AbortSignal): Promise<ResolvedImage> {
     // In the address as it is: Podman decodes nothing there.
-    if (!REFERENCE.test(image)) throw new EngineError('image-missing', `${image} cannot name an image`);
+    if (!referencePattern.test(image)) throw new EngineError('image-missing', `${image} cannot name an image`);
     const path = `/images/${image}/json`;
     let found = await this.#client.call(path, { signal });
     // Docker says 400, Podman 500.
@@ -108,7 +109,7 @@ export class DockerEngine implements Engine {
   async create(box: BoxSpec): Promise<BoxRef> {
     const name = boxName(box.owner);
     const volume = box.purpose === 'session' ? await this.#volume(box) : null;
-    const body = bodyOf(box, volume?.mountpoint ?? null, this.#runtime);
+    const body = bodyOf(box, volume, this.#runtime);
     const options = { method: 'POST', body, signal: box.signal } as const;
     let made = await this.#client.call(`/containers/create?name=${name}`, options);
     if (isTaken(made)) {
@@ -172,7 +173,7 @@ export class DockerEngine implements Engine {
 
   async *events(ref: BoxRef, signal: AbortSignal): AsyncGenerator<BoxEvent> {
     while (!signal.aborted) {
-      let waited: Answer;
+      let waited: DockerAnswer;
       try {
         waited = await this.#client.call(`/containers/${ref.uid}/wait`, { method: 'POST', signal, timeoutMs: 0 });
       } catch (error) {
@@ -203,8 +204,7 @@ export class DockerEngine implements Engine {
   }
 
   async hasVolume(installation: string, session: string): Promise<boolean> {
-    const found = await this.#client.expect(`/volumes/${volumeName(session)}`, [200, 404]);
-    return found.status === 200 && textField(found.body, 'Labels', 'svc/installation') === installation;
+    return (await this.#volumeName(installation, session)) !== null;
   }
 
   async volumes(installation: string): Promise<readonly string[]> {
@@ -217,8 +217,9 @@ export class DockerEngine implements Engine {
   }
 
   async removeVolume(installation: string, session: string): Promise<void> {
-    if (!(await this.hasVolume(installation, session))) return;
-    await this.#client.expect(`/volumes/${volumeName(session)}?force=true`, [204, 404], { method: 'DELETE' });
+    const name = await this.#volumeName(installation, session);
+    if (name === null) return;
+    await this.#client.expect(`/volumes/${name}?force=true`, [204, 404], { method: 'DELETE' });
   }
 
   async close(): Promise<void> {
@@ -239,32 +240,53 @@ export class DockerEngine implements Engine {
     return { owner, name, uid: textField(inspected, 'Id'), running: field(inspected, 'State', 'Running') === true };
   }
 
+  /** What the volume of a session is called; null where it has none. */
+  async #volumeName(installation: string, session: string): Promise<string | null> {
+    for (const name of volumeNames({ installation, session })) {
+      const found = await this.#client.expect(`/volumes/${name}`, [200, 404]);
+      // The other data directory may have removed its own already. Podman takes the beginning of a name for the name.
+      if (found.status === 200 && textField(found.body, 'Labels', 'svc/installation') === installation)
+        return textField(found.body, 'Name');
+    }
+    return null;
+  }
+
   /** Its directory on the engine's machine; made where it is not there. */
-  async #volume({ owner, signal }: BoxSpec): Promise<Volume> {
+  async #volume(box: BoxSpec): Promise<Volume> {
     this.#isPodman ??= saysPodman((await this.#client.expect('/version', [200])).body);
+    const names = volumeNames(box.owner);
+    // Another data directory may have run the session on this engine before, and its volume may be gone since.
+    const first = (await this.#volumeName(box.owner.installation, box.owner.session)) ?? names[0];
+    const volume = (await this.#volumeAt(first, box)) ?? (await this.#volumeAt(names[1], box));
+    if (volume !== null) return volume;
+    throw new EngineError(
+      'engine-refused',
+      `The volume ${names[1]} is another's on the engine at ${this.#client.where}`,
+    );
+  }
+
+  /** Null where the name is another's. */
+  async #volumeAt(name: string, { owner, signal }: BoxSpec): Promise<Volume | null> {
     const made = randomUUID();
     const body = {
-      Name: volumeName(owner.session),
+      Name: name,
       Driver: 'local',
       Labels: { ...labelsOf(owner, true), 'svc/made': made },
       // It would give the root of the volume to the user of the box, who could then put links there.
       ...(this.#isPodman && { DriverOpts: { o: 'uid=0,gid=0' } }),
     };
     const { body: found } = await this.#client.expect('/volumes/create', [200, 201], { method: 'POST', body, signal });
-    if (textField(found, 'Labels', 'svc/installation') !== owner.installation) {
-      throw new EngineError(
-        'engine-refused',
-        `The volume ${body.Name} is another's on the engine at ${this.#client.where}`,
-      );
-    }
-    return { mountpoint: textField(found, 'Mountpoint'), isNew: textField(found, 'Labels', 'svc/made') === made };
+    if (textField(found, 'Labels', 'svc/installation') !== owner.installation) return null;
+    const isNew = textField(found, 'Labels', 'svc/made') === made;
+    return { name, mountpoint: textField(found, 'Mountpoint'), isNew };
   }
 
   /** Gives the user its directories, and starts. A box that cannot be started is not left behind. */
   async #started(ref: BoxRef, box: BoxSpec, volume: Volume | null): Promise<BoxRef> {
     try {
       // Podman fills a volume from its image when the box starts, and only one that is empty.
-      const isHere = volume?.isNew === true && !this.#isPodman && (await madeHere(volume.mountpoint, box.directories));
+      const isHere =
+        volume?.isNew === true && !this.#isPodman && (await madeDirectly(volume.mountpoint, box.directories));
       if (volume !== null && !isHere) {
         const path = `/containers/${ref.uid}/archive?path=%2Fhome`;
         const options = { method: 'PUT', body: directoriesTar(box.directories), signal: box.signal } as const;
@@ -287,7 +309,7 @@ export class DockerEngine implements Engine {
     }
   }
 
-  #refusedBox(answer: Answer, box: BoxSpec): EngineError {
+  #refusedBox(answer: DockerAnswer, box: BoxSpec): EngineError {
     const text = messageOf(answer);
     if (this.#runtime !== undefined && /runtime/i.test(text) && text.includes(this.#runtime)) {
       return this.#client.refused('runtime-missing', answer);
@@ -304,7 +326,7 @@ export class DockerEngine implements Engine {
 }
 
 /** By id, which cannot be moved; the manifest's digest where the engine has it, since it is what registries know. */
-function resolved({ body }: Answer): ResolvedImage {
+function resolved({ body }: DockerAnswer): ResolvedImage {
   const id = textField(body, 'Id');
   const [named = ''] = (field(body, 'RepoDigests') ?? []) as string[];
   const manifest = /@(sha256:[0-9a-f]{64})$/.exec(named)?.[1];

@@ -24,7 +24,7 @@ import { Agent } from 'undici';
 export const testImage = 'svc-test:latest';
 const startMs = 60_000;
 const paths = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-const LIMITS = ['nofile=4096:4096', 'nproc=4096:4096'];
+const limits = ['nofile=4096:4096', 'nproc=4096:4096'];
 
 export interface TestEngine {
   readonly name: 'docker' | 'podman';
@@ -173,24 +173,24 @@ function dockerd(dir: string, socket: string, { tls }: TestEngineOptions, host: 
   return [
     'dockerd',
     [
-      ...[...net, ...where, ...LIMITS.flatMap((limit) => ['--default-ulimit', limit])],
+      ...[...net, ...where, ...limits.flatMap((limit) => ['--default-ulimit', limit])],
       ...['--add-runtime', `gvisor=${gvisor(dir)}`, '-H', `unix://${socket}`, ...listens],
     ],
     {},
   ];
 }
 
-/** Another kernel, in user space, under the engine; without groups of control, which this kernel's mix of both kinds breaks. */
+/** Another kernel, in user space, under the engine. */
 function gvisor(dir: string): string {
   const file = join(dir, 'runsc');
-  writeFileSync(file, '#!/bin/sh\nexec runsc --ignore-cgroups --network=none --platform=ptrace "$@"\n', {
+  writeFileSync(file, '#!/bin/sh\nexec runsc --network=none --platform=ptrace "$@"\n', {
     mode: 0o755,
   });
   return file;
 }
 
 function podman(dir: string, socket: string, { registry }: TestEngineOptions): Start {
-  const quoted = LIMITS.map((limit) => `"${limit}"`).join(', ');
+  const quoted = limits.map((limit) => `"${limit}"`).join(', ');
   writeFileSync(
     join(dir, 'containers.conf'),
     `[containers]\ndefault_ulimits = [${quoted}]\n[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n`,

@@ -9,11 +9,12 @@ import { wrongs } from '../../../testdata/kubernetes/fields.ts';
 import { Refusal } from '../../../testdata/kubernetes/store.ts';
 import { kubeconfigAccess } from './kubernetes-access.ts';
 import { KubernetesClient } from './kubernetes-client.ts';
+import { claimManifest } from './kubernetes-claims.ts';
 import { podManifest } from './kubernetes-pod.ts';
 import {
   digestText,
   echoed,
-  IMAGE,
+  imageTable,
   installation,
   refused,
   roleRules,
@@ -46,10 +47,32 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
     for (const one of sandboxManifests)
       assert.deepEqual(wrongs(one, `V1${one.kind}`, `${one.kind} ${one.metadata.name}`), []);
     assert.deepEqual(wrongs(podManifest(scene.box(), { runtimeClass: 'gvisor' }), 'V1Pod', 'pod'), []);
+    const labels = (box: Partial<BoxSpec>) => podManifest(scene.box(box), {}).metadata.labels;
+    assert.deepEqual([labels({})['svc/wire'], labels({ dials: true })['svc/wire']], [undefined, 'dial']);
+    const claimed = claimManifest(scene.box({ dials: true }), 'pool').spec.additionalPodMetadata.labels;
+    assert.deepEqual([claimed['svc/fenced'], claimed['svc/wire']], ['true', 'dial']);
+    // What a pod that dials is let out to, and nothing else of it.
+    const policies = sandboxManifests.filter(({ kind }) => kind === 'NetworkPolicy').map(({ spec }) => spec);
+    const [out] = policies.filter((spec) =>
+      JSON.stringify(spec).includes('"podSelector":{"matchLabels":{"svc/wire":"dial"}},"policyTypes"'),
+    );
+    assert.deepEqual(
+      (out as { egress: { ports: unknown }[] }).egress.map(({ ports }) => ports),
+      [[{ protocol: 'TCP', port: 4410 }]],
+    );
     assert.deepEqual(
       roleRules.flatMap(({ resources }) => resources).filter((one) => /secret|\*/.test(one)),
       [],
     );
+  });
+
+  test('the API server is among what no pod may reach, unless it is on loopback, which is another one in a pod', async () => {
+    const access = kubeconfigAccess(await scene.kubeconfig());
+    const around = async (server: string) => (await scene.open({ access: { ...access, server } })).around();
+    assert.deepEqual(await around('https://10.96.0.1:6443'), [{ host: '10.96.0.1', port: 6443 }]);
+    assert.deepEqual(await around('https://[fd00::1]'), [{ host: 'fd00::1', port: 443 }]);
+    assert.deepEqual(await around(cluster.url), []);
+    assert.deepEqual(await around('https://no-such-name.invalid'), []);
   });
 
   test('a box is made once, echoes over its wire, is listed, and ends', async () => {
@@ -97,7 +120,8 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
         spec?.['restartPolicy'],
         spec?.['activeDeadlineSeconds'],
       ],
-      [false, false, 'Never', 600],
+      // A session may be as old as it likes: its pod ends itself without its daemon.
+      [false, false, 'Never', undefined],
     );
     await engine.destroy(ref);
   });
@@ -239,17 +263,17 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
     const tag = 'registry.example.com/node:24';
     cluster.kubelet.images.set(tag, `docker-pullable://registry.example.com/node@${digestText}`);
     const before = cluster.requests.length;
-    assert.deepEqual(await Promise.all([engine.resolve(tag), engine.resolve(tag)]), [IMAGE, IMAGE]);
+    assert.deepEqual(await Promise.all([engine.resolve(tag), engine.resolve(tag)]), [imageTable, imageTable]);
     const posts = cluster.requests.slice(before).filter((one) => one.startsWith('POST'));
     assert.equal(posts.length, 1);
     await until('its pod is gone', () => cluster.store.all('pods').length === 0);
-    assert.deepEqual(await engine.resolve(IMAGE.reference), IMAGE);
+    assert.deepEqual(await engine.resolve(imageTable.reference), imageTable);
     await assert.rejects(engine.resolve('registry.example.com/none:1'), refused('image-missing', /not found/));
   });
 
   test('a claim on a pool gives a box that stood ready; an empty or unlike pool goes cold at once', async () => {
     const tag = 'registry.example.com/warm:1';
-    cluster.kubelet.images.set(tag, IMAGE.reference);
+    cluster.kubelet.images.set(tag, imageTable.reference);
     const pooled = await scene.open({ pools: { [tag]: 'warm' } });
     const image = await pooled.resolve(tag);
     const box = scene.box({ image });

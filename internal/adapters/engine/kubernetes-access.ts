@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parse } from 'yaml';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 /** Where the API server is and who asks. Files are read again when it answers 401: clusters renew them in place. */
 export interface ClusterAccess {
@@ -89,7 +89,7 @@ function serverOf(text: string | undefined): string {
   return `${url.origin}${withoutEnd(url.pathname, '/')}`;
 }
 
-const REFUSED_OF_USER: { readonly [key: string]: string } = {
+const refusedOfUser: { readonly [key: string]: string } = {
   exec: 'an exec plugin, which is refused: give a token, a token file or a client certificate',
   'auth-provider': 'an auth-provider, which is refused: give a token, a token file or a client certificate',
   username: 'a user name and password, which is refused: give a token, a token file or a client certificate',
@@ -116,7 +116,7 @@ export function kubeconfigAccess(path: string): ClusterAccess {
   const context = named(config, 'contexts', 'context', current);
   const cluster = named(config, 'clusters', 'cluster', textOf(context, 'cluster') ?? '');
   const user = named(config, 'users', 'user', textOf(context, 'user') ?? '');
-  for (const [key, what] of Object.entries(REFUSED_OF_USER))
+  for (const [key, what] of Object.entries(refusedOfUser))
     if (user[key] !== undefined) throw new AccessError(`the user ${textOf(context, 'user')} has ${what}`);
   if (cluster['proxy-url'] !== undefined) throw new AccessError('the cluster has a proxy-url, which is refused');
   const folder = dirname(path);

@@ -8,11 +8,11 @@ import { ApiError } from './kubernetes-client.ts';
 import {
   boxName,
   containerText,
-  fencedLabel,
   isOwner,
   limitsOf,
   ownerLabels,
   ownerOf,
+  policyLabels,
   resolvedFrom,
 } from './kubernetes-pod.ts';
 import { progressOf } from './kubernetes-status.ts';
@@ -34,8 +34,7 @@ export const claimsPath = (namespace: string): string =>
 /** Not the box's own: a sandbox that is made cold for a claim has its name, and the box that is made then has another. */
 const claimName = (owner: BoxOwner): string => `${boxName(owner)}-claim`;
 
-/** `now` in milliseconds. */
-export function claimManifest(box: BoxSpec, pool: string, now: number) {
+export function claimManifest(box: BoxSpec, pool: string) {
   const labels = ownerLabels(box.owner);
   return {
     apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
@@ -43,13 +42,7 @@ export function claimManifest(box: BoxSpec, pool: string, now: number) {
     metadata: { name: claimName(box.owner), labels },
     spec: {
       warmPoolRef: { name: pool },
-      additionalPodMetadata: { labels: { ...labels, ...(box.fenced && { [fencedLabel]: 'true' }) } },
-      ...(box.deadlineSeconds !== undefined && {
-        lifecycle: {
-          shutdownTime: new Date(now + box.deadlineSeconds * 1_000).toISOString(),
-          shutdownPolicy: 'Delete',
-        },
-      }),
+      additionalPodMetadata: { labels: { ...labels, ...policyLabels(box) } },
     },
   };
 }
@@ -92,12 +85,10 @@ export type Claimed = { readonly pod: Pod; readonly container: string } | { read
 export class Claims {
   readonly #cluster: Cluster;
   readonly #runtimeClass: string | undefined;
-  readonly #now: () => number;
   readonly #refused = new Map<string, { readonly until: number; readonly why: string }>();
 
-  constructor(cluster: Cluster, runtimeClass: string | undefined, now: () => number) {
+  constructor(cluster: Cluster, runtimeClass: string | undefined) {
     this.#cluster = cluster;
-    this.#now = now;
     this.#runtimeClass = runtimeClass;
   }
 
@@ -163,7 +154,7 @@ export class Claims {
       return await this.#cluster.client.request<Claim>({
         method: 'POST',
         path,
-        body: claimManifest(box, pool, this.#now()),
+        body: claimManifest(box, pool),
       });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, type Dispatcher } from 'undici';
 import { AccessError, type ClusterAccess } from './kubernetes-access.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 /** The `Status` object that the API answers with where it refuses. */
 export interface ApiStatus {

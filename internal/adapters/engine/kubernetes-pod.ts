@@ -11,7 +11,9 @@ const tmpSize = '4Gi';
 /** The first process ends all others itself; what does not end is killed. */
 const graceSeconds = 1;
 /** Fenced pods carry it: the namespace's NetworkPolicy selects by it (deploy/kubernetes/sandboxes.yaml). */
-export const fencedLabel = 'svc/fenced';
+const fencedLabel = 'svc/fenced';
+/** Pods that dial their daemon carry it: a NetworkPolicy lets them out to it alone (deploy/kubernetes/dial.yaml). */
+const wireLabel = 'svc/wire';
 /** Of a pod that only finds out what an image is. */
 export const imageLabel = 'svc/image';
 
@@ -30,6 +32,12 @@ export const ownerLabels = ({ installation, session, epoch }: BoxOwner): Record<
   'svc/installation': installation,
   'svc/session': session,
   'svc/epoch': String(epoch),
+});
+
+/** Those by which the namespace's policies find a box. */
+export const policyLabels = ({ fenced, dials = false }: BoxSpec): Record<string, string> => ({
+  ...(fenced && { [fencedLabel]: 'true' }),
+  ...(dials && { [wireLabel]: 'dial' }),
 });
 
 /** Whose an object is; null where its labels are not those of a box. */
@@ -57,7 +65,8 @@ interface Shape {
   readonly argv: readonly string[];
   readonly directories: readonly string[];
   readonly limits: Record<string, string>;
-  readonly deadlineSeconds?: number | undefined;
+  /** After which the cluster ends the pod. A session's has none: it cannot be put off, and a session has no greatest age. */
+  readonly deadlineSeconds?: number;
 }
 
 function podOf(shape: Shape, { runtimeClass }: PodOptions) {
@@ -111,7 +120,7 @@ export type PodManifest = ReturnType<typeof podOf>;
 /** The manifest of a session's box. */
 export function podManifest(box: BoxSpec, options: PodOptions): PodManifest {
   if (box.purpose !== 'session') throw new Error('a cluster makes no images');
-  const labels = { ...ownerLabels(box.owner), ...(box.fenced && { [fencedLabel]: 'true' }) };
+  const labels = { ...ownerLabels(box.owner), ...policyLabels(box) };
   const shape = {
     name: boxName(box.owner),
     labels,
@@ -119,7 +128,6 @@ export function podManifest(box: BoxSpec, options: PodOptions): PodManifest {
     argv: box.argv,
     directories: box.directories.map(({ path }) => path).filter((path) => path !== '/tmp'),
     limits: limitsOf(box.resources),
-    deadlineSeconds: box.deadlineSeconds,
   };
   return podOf(shape, options);
 }
@@ -133,7 +141,7 @@ export function imagePod(image: string, name: string, options: PodOptions): PodM
   return podOf({ name, labels, image, argv, directories: [], limits, deadlineSeconds: 900 }, options);
 }
 
-const DIGEST = /sha256:[0-9a-f]{64}$/;
+const digestPattern = /sha256:[0-9a-f]{64}$/;
 
 /** An image that is named by its content already; null for a tag. */
 export function pinned(image: string): ResolvedImage | null {
@@ -147,7 +155,7 @@ export function pinned(image: string): ResolvedImage | null {
  */
 export function resolvedFrom(imageId: string, asked: string): ResolvedImage | null {
   const text = imageId.replace(/^[a-z-]+:\/\//, '');
-  const digest = DIGEST.exec(text)?.[0];
+  const digest = digestPattern.exec(text)?.[0];
   if (digest === undefined) return null;
   return { reference: text.includes('@') ? text : asked, digest };
 }

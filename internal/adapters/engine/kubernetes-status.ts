@@ -15,18 +15,18 @@ export type Progress =
 
 const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(0, 500);
 
-const MISSING = /not found|manifest unknown|does not exist|repository name not known|no such image|name unknown/i;
-const REFUSED = /unauthorized|denied|forbidden|authentication required|no basic auth|\b40[13]\b/i;
+const missing = /not found|manifest unknown|does not exist|repository name not known|no such image|name unknown/i;
+const refused = /unauthorized|denied|forbidden|authentication required|no basic auth|\b40[13]\b/i;
 
 /** Why an image did not come. A registry that hides what it has says `denied` for what it has not. */
 export function imageError(reason: string, message: string): { code: EngineErrorCode; reason: string } {
   const text = oneLine(`${reason}${message === '' ? '' : `: ${message}`}`);
   if (reason === 'InvalidImageName' || reason === 'ErrImageNeverPull') return { code: 'image-missing', reason: text };
-  if (REFUSED.test(message)) return { code: 'image-refused', reason: text };
-  return { code: MISSING.test(message) ? 'image-missing' : 'pull-failed', reason: text };
+  if (refused.test(message)) return { code: 'image-refused', reason: text };
+  return { code: missing.test(message) ? 'image-missing' : 'pull-failed', reason: text };
 }
 
-const IMAGE_REASONS = new Set([
+const imageReasons = new Set([
   'ErrImagePull',
   'ImagePullBackOff',
   'InvalidImageName',
@@ -35,11 +35,11 @@ const IMAGE_REASONS = new Set([
   'RegistryUnavailable',
 ]);
 /** The kubelet cannot make a container of the manifest and the image. */
-const CONFIG_REASONS = new Set(['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']);
+const configReasons = new Set(['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']);
 
 function waitingProgress(reason: string, message: string): Progress {
-  if (IMAGE_REASONS.has(reason)) return { kind: 'failed', ...imageError(reason, message) };
-  if (CONFIG_REASONS.has(reason)) {
+  if (imageReasons.has(reason)) return { kind: 'failed', ...imageError(reason, message) };
+  if (configReasons.has(reason)) {
     const code = /runtime ?(class|handler).*(not found|not configured|no runtime)/i.test(message)
       ? 'runtime-missing'
       : 'pod-rejected';
@@ -49,7 +49,7 @@ function waitingProgress(reason: string, message: string): Progress {
 }
 
 /** Ends that a pod's own programs did not bring: the engine's, and not the session's. */
-const BY_ENGINE = new Set([
+const byEngine = new Set([
   'Evicted',
   'Preempting',
   'NodeLost',
@@ -66,7 +66,7 @@ const BY_ENGINE = new Set([
 function endOf(pod: Pod): Progress {
   const { reason = '', message = '', conditions = [], containerStatuses = [] } = pod.status ?? {};
   const disruption = conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True');
-  if (BY_ENGINE.has(reason) || disruption !== undefined) {
+  if (byEngine.has(reason) || disruption !== undefined) {
     const words = reason === '' ? [disruption?.reason, disruption?.message] : [reason, message];
     return { kind: 'evicted', reason: oneLine(words.filter((one) => one !== undefined && one !== '').join(': ')) };
   }

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { FakeCluster, type Rule } from '../../../testdata/kubernetes/cluster.ts';
 import { BRIDGE_ARGV, FIRST_ARGV } from '../../../testdata/kubernetes/echo.ts';
-import { runnerOf } from '../../../testdata/kubernetes/runner.ts';
+import { type Runner, runnerOf, PodWays } from '../../../testdata/kubernetes/runner.ts';
 import { kubeconfigAccess } from './kubernetes-access.ts';
 import { KubernetesEngine, type KubernetesOptions } from './kubernetes.ts';
 import { type BoxRef, type BoxSpec, EngineError, type EngineErrorCode, type ResolvedImage } from './types.ts';
@@ -19,13 +19,14 @@ import { type BoxRef, type BoxSpec, EngineError, type EngineErrorCode, type Reso
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../../..');
 export const digestText = `sha256:${'a'.repeat(64)}`;
-export const IMAGE: ResolvedImage = { reference: `registry.example.com/node@${digestText}`, digest: digestText };
+export const imageTable: ResolvedImage = { reference: `registry.example.com/node@${digestText}`, digest: digestText };
 export const installation = 'installation-1';
 
-/** The documents of deploy/kubernetes/sandboxes.yaml. */
-export const sandboxManifests = parseAllDocuments(
-  readFileSync(join(root, 'deploy/kubernetes/sandboxes.yaml'), 'utf8'),
-).map((one) => one.toJS() as { kind: string; rules?: Rule[]; spec?: object; metadata: { name: string } });
+/** The documents of deploy/kubernetes that are about sandboxes. */
+export const sandboxManifests = ['sandboxes.yaml', 'dial.yaml']
+  .map((name) => readFileSync(join(root, 'deploy/kubernetes', name), 'utf8'))
+  .flatMap((text) => parseAllDocuments(text))
+  .map((one) => one.toJS() as { kind: string; rules?: Rule[]; spec?: object; metadata: { name: string } });
 export const roleRules: readonly Rule[] = sandboxManifests.find(({ kind }) => kind === 'Role')?.rules ?? [];
 
 const works = (file: string, ...args: string[]): Promise<boolean> =>
@@ -68,20 +69,25 @@ export async function echoed(of: KubernetesEngine, ref: BoxRef, line: string): P
 export class Scene {
   readonly cluster: FakeCluster;
   readonly folder: string;
+  /** What pods that dial are let out to. */
+  readonly ways: PodWays;
   readonly #opened: KubernetesEngine[] = [];
   #count = 0;
 
-  private constructor(cluster: FakeCluster, folder: string) {
+  private constructor(cluster: FakeCluster, folder: string, ways: PodWays) {
     this.cluster = cluster;
     this.folder = folder;
+    this.ways = ways;
   }
 
-  /** `shown`: directories of this machine that are in every image. */
-  static async start(shown: readonly string[] = []): Promise<Scene> {
+  /** `shown`: directories of this machine that are in every image. `by`: what runs the pods in place of bubblewrap. */
+  static async start(shown: readonly string[] = [], by?: (ways: PodWays) => Runner): Promise<Scene> {
     const folder = await mkdtemp(join(tmpdir(), 'svc-kubernetes-'));
-    const cluster = await FakeCluster.start({ runner: runnerOf(shown), rules: roleRules });
-    cluster.kubelet.images.set(IMAGE.reference, IMAGE.reference);
-    return new Scene(cluster, folder);
+    const ways = new PodWays();
+    const runner = by?.(ways) ?? runnerOf(shown, ways);
+    const cluster = await FakeCluster.start({ runner, rules: roleRules });
+    cluster.kubelet.images.set(imageTable.reference, imageTable.reference);
+    return new Scene(cluster, folder, ways);
   }
 
   count(): number {
@@ -91,14 +97,13 @@ export class Scene {
   box(over: Partial<BoxSpec> = {}): BoxSpec {
     return {
       owner: { installation: installation, session: `s${this.count()}`, epoch: 1 },
-      image: IMAGE,
+      image: imageTable,
       argv: FIRST_ARGV,
       purpose: 'session',
       directories: [{ path: '/home/user' }, { path: '/workspace' }],
       readOnlyPaths: [],
       resources: { cpuCount: 1, memoryMB: 512 },
       fenced: true,
-      deadlineSeconds: 600,
       ...over,
     };
   }

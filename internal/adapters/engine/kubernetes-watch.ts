@@ -8,7 +8,7 @@ import type { List, Pod } from './kubernetes-types.ts';
 /** The server ends a watch after so long; one that says nothing for longer is dead. */
 const watchSeconds = 240;
 const silentMs = 30_000 + watchSeconds * 1_000;
-const RETRY_MS = [200, 500, 1_000, 2_000, 5_000] as const;
+const retryMs = [200, 500, 1_000, 2_000, 5_000] as const;
 const pageText = '500';
 
 export const podsPath = (namespace: string): string => `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
@@ -117,7 +117,7 @@ export class PodWatch {
 
   /** Ends early where the watch is stopped. */
   async #pause(failures: number): Promise<void> {
-    const wait = RETRY_MS[Math.min(failures, RETRY_MS.length) - 1];
+    const wait = retryMs[Math.min(failures, retryMs.length) - 1];
     await sleep(wait, undefined, { signal: this.#stopped.signal }).catch(() => undefined);
   }
 

@@ -3,6 +3,7 @@
 // words stand in every refusal. docs/reference/sessions.md#engines.
 
 import { randomBytes } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
 import type { Duplex } from 'node:stream';
 import type { ClusterAccess } from './kubernetes-access.ts';
 import {
@@ -50,7 +51,7 @@ const resolvedMs = 60_000;
 /** A pod that only found out what an image is, and that nobody deleted. */
 const staleImagePodMs = 30 * 60_000;
 
-const NEEDED = [
+const needed = [
   ['create', 'pods', ''],
   ['get', 'pods', ''],
   ['list', 'pods', ''],
@@ -85,7 +86,7 @@ export class KubernetesEngine implements Engine {
     this.#options = options;
     const { access, namespace, runtimeClass, timeouts } = options;
     this.#cluster = { client: new KubernetesClient(access), namespace, timeouts: { ...podTimeouts, ...timeouts } };
-    this.#claims = new Claims(this.#cluster, runtimeClass, options.now);
+    this.#claims = new Claims(this.#cluster, runtimeClass);
   }
 
   async probe(): Promise<EngineFacts> {
@@ -202,6 +203,15 @@ export class KubernetesEngine implements Engine {
     return Promise.resolve();
   }
 
+  /** Its API server, as far as it has an address that a pod could reach. */
+  async around(): Promise<{ readonly host: string; readonly port: number }[]> {
+    const { hostname, port } = new URL(this.#options.access.server);
+    const found = await lookup(hostname.replace(/^\[(.*)\]$/, '$1'), { all: true }).catch(() => []);
+    return found
+      .filter(({ address }) => !/^(127\.|::1$)/.test(address))
+      .map(({ address }) => ({ host: address, port: Number(port) || 443 }));
+  }
+
   async close(): Promise<void> {
     await Promise.all([...this.#watches.values()].map((watch) => watch.stop()));
     this.#watches.clear();
@@ -229,7 +239,7 @@ export class KubernetesEngine implements Engine {
   async #denied(): Promise<string[]> {
     const { client, namespace } = this.#cluster;
     const answers = await Promise.all(
-      NEEDED.map(async ([verb, resource, subresource]) => {
+      needed.map(async ([verb, resource, subresource]) => {
         const review = {
           apiVersion: 'authorization.k8s.io/v1',
           kind: 'SelfSubjectAccessReview',

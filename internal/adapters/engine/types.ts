@@ -4,7 +4,7 @@
 // docs/reference/sessions.md#engines.
 
 import type { Duplex } from 'node:stream';
-import { ENGINE_REASONS, type EngineReason } from '../../domain/sandbox.ts';
+import { engineReasons, type EngineReason } from '../../domain/sandbox.ts';
 
 export type EngineName = 'docker' | 'kubernetes';
 
@@ -25,10 +25,10 @@ export type WaitingCode = EngineReason;
 
 export type EngineErrorCode = LaunchEndingCode | WaitingCode;
 
-const WAITING: ReadonlySet<string> = new Set(ENGINE_REASONS);
+const waiting: ReadonlySet<string> = new Set(engineReasons);
 
 /** True for a code with which a session waits. */
-export const isWaitingCode = (code: string): code is WaitingCode => WAITING.has(code);
+export const isWaitingCode = (code: string): code is WaitingCode => waiting.has(code);
 
 /** What an engine could not do. The message is shown to people: it names engine and object, and holds no secret. */
 export class EngineError extends Error {
@@ -110,8 +110,8 @@ export interface BoxSpec {
   readonly resources: { readonly cpuCount?: number; readonly memoryMB?: number };
   /** No network but loopback. */
   readonly fenced: boolean;
-  /** The engine ends the box by itself after this; only where it can. */
-  readonly deadlineSeconds?: number;
+  /** It reaches its daemon by itself: the one way that its fence lets through. */
+  readonly dials?: boolean;
   /** The launch was given up: what was made so far is removed. */
   readonly signal?: AbortSignal;
   /** Hears of `pulling`, `scheduling`, `claiming`, `starting` as each begins. */
@@ -179,6 +179,8 @@ export interface Engine {
   volumes(installation: string): Promise<readonly string[]>;
   /** Removes the volume of a session; absent is success. No box of it may be left. */
   removeVolume(installation: string, session: string): Promise<void>;
+  /** Addresses of the engine itself that no box may reach. Absent where boxes have no network at all. */
+  around?(): Promise<readonly { readonly host: string; readonly port: number }[]>;
   /** Closes connections that it keeps. Boxes go on. */
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@
 import { type ClientConnection, client, RequestError } from '@agentclientprotocol/sdk';
 import { expires } from './expires.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
-import { agentOf, has, initializeParams } from './handshake.ts';
+import { agentOf, supports, initializeParams } from './handshake.ts';
 import { classifyTurn, type TurnAnswer, type TurnFacts } from './outcome.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
@@ -231,8 +231,8 @@ export class HarnessConnection {
   }
 
   async #setUp(sessionId: string, isNew: boolean): Promise<string[]> {
-    const applies = (call: SetupCall): boolean =>
-      (isNew || call.newOnly !== true) && (call.capability === undefined || has(this.#capabilities, call.capability));
+    const applies = ({ newOnly, capability }: SetupCall): boolean =>
+      (isNew || newOnly !== true) && (capability === undefined || supports(this.#capabilities, capability));
     const refused: string[] = [];
     for (const call of this.#options.plan.afterOpen.filter(applies)) {
       const params = { sessionId, ...call.params };

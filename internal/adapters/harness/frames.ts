@@ -3,7 +3,8 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
-import { holdsMore } from '../../domain/depth.ts';
+import { Joined } from '../../base/joined.ts';
+import { exceedsValues } from '../../domain/depth.ts';
 import type { HarnessWriting, Limits } from './types.ts';
 
 export interface FrameEvents {
@@ -68,29 +69,26 @@ async function* lines(
   maxBytes: number,
   from: number,
 ): AsyncGenerator<{ readonly line: Buffer; readonly end: number }, Buffer | 'tooLarge' | undefined> {
-  let pending: Buffer[] = [];
-  let pendingBytes = 0;
+  const pending = new Joined();
   let before = from;
   for await (const read of input as AsyncIterable<Buffer | string>) {
     const chunk = typeof read === 'string' ? Buffer.from(read) : read;
     let start = 0;
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
       const tail = chunk.subarray(start, at);
-      if (pendingBytes + tail.length > maxBytes) return 'tooLarge';
-      const line = pending.length === 0 ? tail : Buffer.concat([...pending, tail]);
-      pending = [];
-      pendingBytes = 0;
+      if (pending.length + tail.length > maxBytes) return 'tooLarge';
+      pending.add(tail);
+      const line = pending.take();
       start = at + 1;
       yield { line, end: before + start };
     }
     before += chunk.length;
     if (start < chunk.length) {
-      pending.push(chunk.subarray(start));
-      pendingBytes += chunk.length - start;
-      if (pendingBytes > maxBytes) return 'tooLarge';
+      pending.add(chunk.subarray(start));
+      if (pending.length > maxBytes) return 'tooLarge';
     }
   }
-  return pendingBytes === 0 ? undefined : Buffer.concat(pending);
+  return pending.length === 0 ? undefined : pending.take();
 }
 
 function parse(line: Buffer): AnyMessage | undefined {
@@ -130,7 +128,7 @@ function reader(
   const source = lines(stdout, maxFrameBytes, start.from);
   /** What a line holds; undefined where it ends the stream. */
   const messageOf = (line: Buffer): AnyMessage | undefined => {
-    if (line.length > maxFrameValues && holdsMore(line, maxFrameValues)) {
+    if (line.length > maxFrameValues && exceedsValues(line, maxFrameValues)) {
       events.onTooLarge(`${maxFrameValues} values`);
       return undefined;
     }

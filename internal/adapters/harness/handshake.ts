@@ -16,7 +16,7 @@ export const initializeParams = (plan: LaunchPlan): object => ({
 
 type Capabilities = { readonly [name: string]: unknown };
 
-export function has(capabilities: Capabilities, name: string): boolean {
+export function supports(capabilities: Capabilities, name: string): boolean {
   const value = capabilities[name];
   return value !== undefined && value !== null && value !== false;
 }
@@ -37,7 +37,7 @@ export function agentOf(answered: unknown): { readonly capabilities: Capabilitie
     info: {
       name: textOf(info['title']) ?? textOf(info['name']) ?? 'unknown',
       version: textOf(info['version']) ?? 'unknown',
-      resume: has(capabilities, 'resume') ? 'resume' : all['loadSession'] === true ? 'load' : 'none',
+      resume: supports(capabilities, 'resume') ? 'resume' : all['loadSession'] === true ? 'load' : 'none',
     },
   };
 }

@@ -16,7 +16,7 @@ import type {
 } from './types.ts';
 
 /** argv of the scripted agent, for `SVC_HARNESS_A_COMMAND` and `SVC_HARNESS_B_COMMAND`. */
-export const SCRIPTED_AGENT: readonly string[] = [
+export const scriptedAgent: readonly string[] = [
   process.execPath,
   join(import.meta.dirname, '../../../testdata/scripted-agent/agent.ts'),
 ];
@@ -98,7 +98,7 @@ export async function createHome(): Promise<TestHome> {
 /** The scripted agent with a plan's environment; `traps` as its own head lists them. */
 export function startScriptedAgent(plan: LaunchPlan, at: TestHome, traps: readonly string[] = []): TestProcess {
   return startProcess(
-    SCRIPTED_AGENT,
+    scriptedAgent,
     { PATH: '/usr/local/bin:/usr/bin:/bin', ...plan.env, SCRIPTED_AGENT_TRAPS: traps.join(',') },
     at.work,
   );

@@ -8,7 +8,7 @@ import { Readable, Writable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
 import { client, ndJsonStream } from '@agentclientprotocol/sdk';
 import { startToolServer } from '../../../testdata/scripted-agent/tool-server.ts';
-import { createHome, SCRIPTED_AGENT, startProcess } from './harness-testkit.ts';
+import { createHome, scriptedAgent, startProcess } from './harness-testkit.ts';
 
 const acpxPath = join(import.meta.dirname, '../../../node_modules/.bin/acpx');
 
@@ -29,7 +29,7 @@ async function acpx(t: TestContext, prompt: string, ...flags: readonly string[])
   const headers = [{ name: 'authorization', value: `Bearer ${tools.token}` }];
   const config = join(home.home, 'mcp.json');
   await writeFile(config, JSON.stringify({ mcpServers: [{ type: 'http', name: 'svc', url: tools.url, headers }] }));
-  const args = ['--agent', SCRIPTED_AGENT.join(' '), '--cwd', home.work, '--format', 'json', '--mcp-config', config];
+  const args = ['--agent', scriptedAgent.join(' '), '--cwd', home.work, '--format', 'json', '--mcp-config', config];
   const stdout = await new Promise<string>((resolve) => {
     const env = { PATH: process.env['PATH'], HOME: home.home };
     const all = [acpxPath, ...args, ...flags, 'exec', prompt];
@@ -83,7 +83,7 @@ test('an independent client is asked for permission, and its answer is taken', a
 test('a prompt behind another is refused, or lost with a cancel as a real harness loses it', async (t) => {
   for (const trap of ['', 'lose-queued']) {
     const home = await createHome();
-    const program = startProcess(SCRIPTED_AGENT, { HOME: home.home, SCRIPTED_AGENT_TRAPS: trap }, home.work);
+    const program = startProcess(scriptedAgent, { HOME: home.home, SCRIPTED_AGENT_TRAPS: trap }, home.work);
     t.after(async () => {
       await program.end();
       await home.remove();

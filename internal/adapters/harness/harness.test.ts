@@ -127,7 +127,7 @@ test('a session that the agent does not know cannot be resumed', async (t) => {
   await assert.rejects(none.connection.resume('nobody', none.request), failureKind('cannot_resume'));
 });
 
-const FAILURES: readonly (readonly [string, string, string])[] = [
+const failures: readonly (readonly [string, string, string])[] = [
   ['!fail refusal', 'refused', ''],
   ['!fail max_tokens', 'cut', ''],
   ['!fail end_turn', 'failed', 'server'],
@@ -139,7 +139,7 @@ const FAILURES: readonly (readonly [string, string, string])[] = [
 ];
 test('no failed turn is taken for a good one', async (t) => {
   const { connection } = await opened(t);
-  for (const [text, kind, cause] of FAILURES) {
+  for (const [text, kind, cause] of failures) {
     const outcome = await connection.prompt([text]);
     assert.equal(outcome.kind, kind, text);
     if (outcome.kind === 'failed') assert.equal(outcome.cause, cause, text);

@@ -2,10 +2,10 @@
 // each turn really ended. It decides what to send for a harness, model, effort, prompt and approvals (`planLaunch`),
 // where a harness's program is found, and which end of a turn is a good one. It never starts or ends a harness, never
 // keeps a queue of prompts, never holds a provider's key, and never records anything. Implements docs/reference/sessions.md#states
-// and 8, and the spec's harness, model, reasoningEffort, systemPrompt and approvals.
+// and #harnesses.
 
 import type { HarnessConnection } from './connection.ts';
-import { type ConnectOptions, DEFAULT_LIMITS, type Limits } from './types.ts';
+import { type ConnectOptions, defaultLimits, type Limits } from './types.ts';
 
 export type { HarnessConnection } from './connection.ts';
 export {
@@ -30,7 +30,7 @@ export async function connectHarness(
   // The protocol's library builds its schemas when it is loaded: a third of a second and tens of megabytes that only a
   // process with sessions needs.
   const { HarnessConnection: Connection } = await import('./connection.ts');
-  const connection = new Connection({ ...options, limits: { ...DEFAULT_LIMITS, ...options.limits } });
+  const connection = new Connection({ ...options, limits: { ...defaultLimits, ...options.limits } });
   if (options.adopted === undefined) await connection.initialize();
   return connection;
 }

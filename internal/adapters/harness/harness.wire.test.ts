@@ -27,9 +27,9 @@ async function connectTo(t: TestContext, script: string, limits: Partial<Limits>
   );
 }
 
-const ANSWER = (result: string): string => `read line; echo '{"jsonrpc":"2.0","id":0,"result":${result}}'; sleep 60`;
+const answer = (result: string): string => `read line; echo '{"jsonrpc":"2.0","id":0,"result":${result}}'; sleep 60`;
 
-const STARTS: readonly (readonly [string, string, HarnessFailureKind, RegExp])[] = [
+const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[] = [
   ['prints a banner', 'echo Welcome to the harness; sleep 60', 'garbage', /Welcome to the harness/],
   ['prints JSON that is no message', 'echo "[1,2]"; sleep 60', 'garbage', /\[1,2\]/],
   ['exits at once', 'echo it is broken >&2; exit 7', 'exited', /ended with status 7/],
@@ -37,9 +37,9 @@ const STARTS: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
   ['stops in the middle of a message', `printf '{"jsonrpc":'; exit 0`, 'exited', /ended|middle/],
   ['closes its output and lives on', 'exec 1>&-; sleep 60', 'exited', /closed its output/],
   ['never answers', 'sleep 60', 'timeout', /initialize within 200 ms/],
-  ['answers something else', ANSWER('null'), 'incompatible', /version null/],
-  ['speaks another version', ANSWER('{"protocolVersion":2}'), 'incompatible', /version 2/],
-  ['has no tools over HTTP', ANSWER('{"protocolVersion":1,"agentCapabilities":{}}'), 'incompatible', /HTTP/],
+  ['answers something else', answer('null'), 'incompatible', /version null/],
+  ['speaks another version', answer('{"protocolVersion":2}'), 'incompatible', /version 2/],
+  ['has no tools over HTTP', answer('{"protocolVersion":1,"agentCapabilities":{}}'), 'incompatible', /HTTP/],
   [
     'refuses',
     `read l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"no licence"}}'; sleep 60`,
@@ -55,7 +55,7 @@ const STARTS: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
   ],
 ];
 
-for (const [what, script, kind, message] of STARTS) {
+for (const [what, script, kind, message] of starts) {
   test(`a program that ${what} is a failure of kind ${kind}`, async (t) => {
     const wantsTimeout = kind === 'timeout';
     const limits = { maxFrameBytes: 100_000, ...(wantsTimeout && { initializeMs: 200 }), drainMs: 200 };

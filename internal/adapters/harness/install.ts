@@ -7,6 +7,7 @@ import { lstat, mkdir, mkdtemp, readFile, realpath, rename, rm, stat } from 'nod
 import { dirname, isAbsolute, join } from 'node:path';
 import type { Harness } from '../../domain/spec.ts';
 import { adapterOf } from './profiles.ts';
+import { exists } from '../../base/files.ts';
 
 export interface ResolveOptions {
   readonly harness: Harness;
@@ -67,9 +68,9 @@ export interface InstalledHarness {
 
 const stderrChars = 8_000;
 /** Of npm's account of a failure: the stack, the error's fields once more, and where the log is. */
-const NOISE = /^(?:at |[{}]|\w+: '|port: |requiredBy|.*complete log)/;
+const noise = /^(?:at |[{}]|\w+: '|port: |requiredBy|.*complete log)/;
 const reasonsMax = 4;
-const UNREACHABLE =
+const unreachable =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|UNABLE_TO_GET_ISSUER_CERT\w*|ENOTCACHED)\b/;
 
 const directoryOf = (dataDir: string, harness: Harness): string => join(dataDir, 'harnesses', harness);
@@ -168,12 +169,6 @@ async function readOnlyPathsOf(word: string): Promise<string[]> {
   return [path];
 }
 
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
-
 /**
  * Installs the pinned adapter with npm from PATH. Nothing is changed where it is there already, or when it fails.
  * Throws HarnessInstallError.
@@ -211,11 +206,11 @@ export async function installHarness(options: InstallOptions): Promise<Installed
   }
 }
 
-const QUIET = ['--ignore-scripts', '--no-audit', '--no-fund'];
+const quiet = ['--ignore-scripts', '--no-audit', '--no-fund'];
 
 /** No install scripts: the adapters need none, and what is not run cannot do harm. */
 async function runNpm(directory: string, spec: string, { env, signal }: InstallOptions): Promise<void> {
-  const args = ['install', '--prefix', directory, '--save-exact', '--include=optional', ...QUIET, spec];
+  const args = ['install', '--prefix', directory, '--save-exact', '--include=optional', ...quiet, spec];
   const child = spawn('npm', args, {
     cwd: directory,
     env: { ...env },
@@ -239,10 +234,10 @@ async function runNpm(directory: string, spec: string, { env, signal }: InstallO
 function npmFailure(stderr: string, spec: string): HarnessInstallError {
   const lines = stderr.split('\n').flatMap((line) => /^npm (?:error|ERR!) +(\S.*)$/.exec(line)?.[1] ?? []);
   const said = lines
-    .filter((line) => !NOISE.test(line))
+    .filter((line) => !noise.test(line))
     .slice(0, reasonsMax)
     .join('; ');
-  if (UNREACHABLE.test(stderr)) {
+  if (unreachable.test(stderr)) {
     return new HarnessInstallError('registry-unreachable', `the package registry cannot be reached: ${said}`);
   }
   if (/\b(E404|ETARGET)\b/.test(stderr)) {

@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { classifyTurn, failureOfStatus, type TurnAnswer, type TurnFacts, usageOfResponse } from './outcome.ts';
 
-const GOOD: TurnFacts = { active: true, cancelRequested: false };
-const SILENT: TurnFacts = { active: false, cancelRequested: false };
-const CANCELLED: TurnFacts = { active: true, cancelRequested: true };
-const upstream = (lastStatus: number, facts = GOOD): TurnFacts => ({ ...facts, evidence: { calls: 2, lastStatus } });
+const good: TurnFacts = { active: true, cancelRequested: false };
+const silent: TurnFacts = { active: false, cancelRequested: false };
+const cancelled: TurnFacts = { active: true, cancelRequested: true };
+const upstream = (lastStatus: number, facts = good): TurnFacts => ({ ...facts, evidence: { calls: 2, lastStatus } });
 
 const ended = (stopReason: unknown, more: object = {}): TurnAnswer => ({ response: { stopReason, ...more } });
 const failedMeta = (category: string, actions: string[] = [], severity = 'error', title = 'it failed') => ({
@@ -15,83 +15,83 @@ const failedMeta = (category: string, actions: string[] = [], severity = 'error'
 const rpc = (code: number, errorKind?: string): TurnAnswer => ({
   error: { code, message: 'no', ...(errorKind !== undefined && { data: { errorKind } }) },
 });
-const USAGE = { usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 } };
-const ZEROS = { usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0 } };
+const usageTable = { usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 } };
+const zeros = { usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0 } };
 
 /** name, answer, facts, the outcome in short: kind, or kind cause retry?. */
-const CASES: readonly (readonly [string, TurnAnswer, TurnFacts, string])[] = [
-  ['text and an end', ended('end_turn'), GOOD, 'finished'],
-  ['tokens and an end', ended('end_turn', USAGE), SILENT, 'finished'],
-  ['the gateway saw a good call', ended('end_turn'), upstream(200, SILENT), 'finished'],
-  ['nothing at all', ended('end_turn'), SILENT, 'failed silent retry'],
-  ['nothing and zeros', ended('end_turn', ZEROS), SILENT, 'failed silent retry'],
+const cases: readonly (readonly [string, TurnAnswer, TurnFacts, string])[] = [
+  ['text and an end', ended('end_turn'), good, 'finished'],
+  ['tokens and an end', ended('end_turn', usageTable), silent, 'finished'],
+  ['the gateway saw a good call', ended('end_turn'), upstream(200, silent), 'finished'],
+  ['nothing at all', ended('end_turn'), silent, 'failed silent retry'],
+  ['nothing and zeros', ended('end_turn', zeros), silent, 'failed silent retry'],
   [
     'nothing and an evidence of no call',
     ended('end_turn'),
-    { ...SILENT, evidence: { calls: 0 } },
+    { ...silent, evidence: { calls: 0 } },
     'failed silent retry',
   ],
   ['a model that failed, told as text', ended('end_turn'), upstream(500), 'failed server retry'],
-  ['zero tokens and a model that failed', ended('end_turn', ZEROS), upstream(529, SILENT), 'failed overloaded retry'],
+  ['zero tokens and a model that failed', ended('end_turn', zeros), upstream(529, silent), 'failed overloaded retry'],
   ['a model that could not be reached', ended('end_turn'), upstream(0), 'failed connection retry'],
   ['the spend cap', ended('end_turn'), upstream(402), 'failed spend_cap'],
-  ['the spend cap in a cancelled turn', rpc(-32603), upstream(402, CANCELLED), 'failed spend_cap'],
+  ['the spend cap in a cancelled turn', rpc(-32603), upstream(402, cancelled), 'failed spend_cap'],
   ['the spend cap told as cancelled by nobody', ended('cancelled'), upstream(402), 'failed spend_cap'],
   ['a wrong key', ended('end_turn'), upstream(401), 'failed authentication'],
   ['too many', ended('end_turn'), upstream(429), 'failed rate_limit retry'],
-  ['typed: service', ended('end_turn', failedMeta('service')), GOOD, 'failed server retry'],
+  ['typed: service', ended('end_turn', failedMeta('service')), good, 'failed server retry'],
   [
     'typed: the cap, quoted by one',
     ended('end_turn', failedMeta('service', [], 'error', 'API Error: 402 cap')),
-    GOOD,
+    good,
     'failed spend_cap',
   ],
   [
     'typed: the cap, quoted by the other',
     ended('end_turn', failedMeta('connection', ['retry'], 'error', 'unexpected status 402 Payment Required')),
-    GOOD,
+    good,
     'failed spend_cap',
   ],
-  ['typed: access', ended('end_turn', failedMeta('access')), GOOD, 'failed authentication'],
-  ['typed: limit', ended('end_turn', failedMeta('limit', ['new_session'])), GOOD, 'failed context'],
-  ['typed: rate limit', ended('end_turn', failedMeta('limit', ['retry'])), GOOD, 'failed rate_limit retry'],
-  ['typed: request', ended('end_turn', failedMeta('request')), GOOD, 'failed bad_request'],
-  ['typed: connection', ended('end_turn', failedMeta('connection')), GOOD, 'failed connection retry'],
-  ['typed: a category of tomorrow', ended('end_turn', failedMeta('weather')), GOOD, 'failed unknown'],
-  ['typed: only a warning', ended('end_turn', failedMeta('service', [], 'warning')), GOOD, 'finished'],
+  ['typed: access', ended('end_turn', failedMeta('access')), good, 'failed authentication'],
+  ['typed: limit', ended('end_turn', failedMeta('limit', ['new_session'])), good, 'failed context'],
+  ['typed: rate limit', ended('end_turn', failedMeta('limit', ['retry'])), good, 'failed rate_limit retry'],
+  ['typed: request', ended('end_turn', failedMeta('request')), good, 'failed bad_request'],
+  ['typed: connection', ended('end_turn', failedMeta('connection')), good, 'failed connection retry'],
+  ['typed: a category of tomorrow', ended('end_turn', failedMeta('weather')), good, 'failed unknown'],
+  ['typed: only a warning', ended('end_turn', failedMeta('service', [], 'warning')), good, 'finished'],
   [
     'typed, but no object',
     ended('end_turn', { _meta: { jetbrains: { air: { sessionFailure: true } } } }),
-    GOOD,
+    good,
     'failed unknown',
   ],
   [
     'told in an update that nothing followed',
     ended('end_turn'),
-    { ...GOOD, told: { category: 'service', severity: 'error', title: 'x', actions: [] } },
+    { ...good, told: { category: 'service', severity: 'error', title: 'x', actions: [] } },
     'failed server retry',
   ],
-  ['a typed failure after our cancel', ended('end_turn', failedMeta('service')), CANCELLED, 'cancelled by us'],
-  ['an end that our cancel came too late for', ended('end_turn'), CANCELLED, 'finished'],
-  ['cancelled by us', ended('cancelled', { usage: null }), CANCELLED, 'cancelled by us'],
-  ['cancelled by the harness', ended('cancelled'), GOOD, 'cancelled'],
-  ['an error after our cancel', rpc(-32603, 'server_error'), CANCELLED, 'cancelled by us'],
-  ['a request cancelled by the harness', rpc(-32800), GOOD, 'cancelled'],
-  ['authentication required', rpc(-32000), GOOD, 'failed authentication'],
-  ['error kind: rate_limit', rpc(-32603, 'rate_limit'), GOOD, 'failed rate_limit retry'],
-  ['error kind: server_error', rpc(-32603, 'server_error'), GOOD, 'failed server retry'],
-  ['error kind: billing_error', rpc(-32603, 'billing_error'), GOOD, 'failed spend_cap'],
-  ['error kind of tomorrow', rpc(-32603, 'moon_phase'), GOOD, 'failed unknown'],
-  ['error kind that is a name of every object', rpc(-32603, 'constructor'), GOOD, 'failed unknown'],
-  ['refusal', ended('refusal'), GOOD, 'refused'],
-  ['max_tokens', ended('max_tokens'), GOOD, 'cut'],
-  ['max_turn_requests', ended('max_turn_requests'), GOOD, 'cut'],
-  ['a stop reason of tomorrow', ended('sleepy'), GOOD, 'failed unknown'],
-  ['no stop reason', { response: {} }, GOOD, 'failed unknown'],
-  ['no answer to speak of', { response: null }, GOOD, 'failed unknown'],
+  ['a typed failure after our cancel', ended('end_turn', failedMeta('service')), cancelled, 'cancelled by us'],
+  ['an end that our cancel came too late for', ended('end_turn'), cancelled, 'finished'],
+  ['cancelled by us', ended('cancelled', { usage: null }), cancelled, 'cancelled by us'],
+  ['cancelled by the harness', ended('cancelled'), good, 'cancelled'],
+  ['an error after our cancel', rpc(-32603, 'server_error'), cancelled, 'cancelled by us'],
+  ['a request cancelled by the harness', rpc(-32800), good, 'cancelled'],
+  ['authentication required', rpc(-32000), good, 'failed authentication'],
+  ['error kind: rate_limit', rpc(-32603, 'rate_limit'), good, 'failed rate_limit retry'],
+  ['error kind: server_error', rpc(-32603, 'server_error'), good, 'failed server retry'],
+  ['error kind: billing_error', rpc(-32603, 'billing_error'), good, 'failed spend_cap'],
+  ['error kind of tomorrow', rpc(-32603, 'moon_phase'), good, 'failed unknown'],
+  ['error kind that is a name of every object', rpc(-32603, 'constructor'), good, 'failed unknown'],
+  ['refusal', ended('refusal'), good, 'refused'],
+  ['max_tokens', ended('max_tokens'), good, 'cut'],
+  ['max_turn_requests', ended('max_turn_requests'), good, 'cut'],
+  ['a stop reason of tomorrow', ended('sleepy'), good, 'failed unknown'],
+  ['no stop reason', { response: {} }, good, 'failed unknown'],
+  ['no answer to speak of', { response: null }, good, 'failed unknown'],
 ];
 
-for (const [name, answer, facts, expected] of CASES) {
+for (const [name, answer, facts, expected] of cases) {
   test(`a turn with ${name} is: ${expected}`, () => {
     const outcome = classifyTurn(answer, facts);
     const short = [
@@ -140,7 +140,7 @@ test('every status says whether to try again, and success is no failure', () => 
 });
 
 test('usage that is null, absent or all zeros says nothing', () => {
-  for (const usage of [null, undefined, {}, ZEROS.usage, { inputTokens: -1, outputTokens: Number.NaN }, 'x']) {
+  for (const usage of [null, undefined, {}, zeros.usage, { inputTokens: -1, outputTokens: Number.NaN }, 'x']) {
     assert.equal(usageOfResponse({ usage }), undefined);
   }
   assert.deepEqual(usageOfResponse({ usage: { inputTokens: 3, outputTokens: 4, cachedReadTokens: 1 } }), {

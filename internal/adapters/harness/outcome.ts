@@ -54,7 +54,7 @@ export function failureOfStatus(status: number): Failure | undefined {
 }
 
 /** `data.errorKind` of a JSON-RPC error. */
-const BY_ERROR_KIND: { readonly [kind: string]: Failure } = {
+const byErrorKind: { readonly [kind: string]: Failure } = {
   authentication_failed: { cause: 'authentication', retryable: false },
   oauth_org_not_allowed: { cause: 'authentication', retryable: false },
   billing_error: { cause: 'spend_cap', retryable: false },
@@ -72,10 +72,10 @@ const BY_ERROR_KIND: { readonly [kind: string]: Failure } = {
 };
 
 /** The gateway's refusal as the harnesses quote it: to them it is an error of service or connection like others. */
-const QUOTED_CAP = /\b(?:status|error:?) 402\b/i;
+const quotedCap = /\b(?:status|error:?) 402\b/i;
 
 function failureOfSession({ category, actions, title }: SessionFailure): Failure {
-  if (QUOTED_CAP.test(title)) return { cause: 'spend_cap', retryable: false };
+  if (quotedCap.test(title)) return { cause: 'spend_cap', retryable: false };
   const retry = actions.includes('retry');
   switch (category) {
     case 'access':
@@ -140,15 +140,15 @@ function ofError(error: Extract<TurnAnswer, { error: unknown }>['error'], facts:
   if (error.code === authRequired)
     return failed({ cause: 'authentication', retryable: false }, error.message, undefined);
   if (error.code === requestCancelled) return { kind: 'cancelled', byClient: false };
-  if (QUOTED_CAP.test(error.message)) return failed({ cause: 'spend_cap', retryable: false }, error.message, undefined);
+  if (quotedCap.test(error.message)) return failed({ cause: 'spend_cap', retryable: false }, error.message, undefined);
   const kind = textOf(fieldsOf(error.data)['errorKind']);
-  const known = kind !== undefined && Object.hasOwn(BY_ERROR_KIND, kind) ? BY_ERROR_KIND[kind] : undefined;
+  const known = kind !== undefined && Object.hasOwn(byErrorKind, kind) ? byErrorKind[kind] : undefined;
   return failed(known ?? { cause: 'unknown', retryable: false }, error.message, undefined);
 }
 
 /**
  * The outcome of a turn that was answered (a turn that was not is `lost`, which the connection says by itself).
- * Contract, section 6; the gateway's evidence goes before the harness's own word.
+ * The gateway's evidence goes before the harness's own word (docs/reference/sessions.md#harnesses).
  */
 export function classifyTurn(answer: TurnAnswer, facts: TurnFacts): TurnOutcome {
   if ('error' in answer) return ofError(answer.error, facts);

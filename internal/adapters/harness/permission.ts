@@ -6,7 +6,7 @@ import { cut, fieldsOf, jsonText, textOf } from './updates.ts';
 const optionsMax = 32;
 const titleBytesMax = 1024;
 
-const OPTION_ORDER: { readonly [decision in Exclude<PermissionDecision, 'cancelled'>]: readonly string[] } = {
+const optionOrder: { readonly [decision in Exclude<PermissionDecision, 'cancelled'>]: readonly string[] } = {
   allow: ['allow_once', 'allow_always'],
   allow_always: ['allow_always', 'allow_once'],
   reject: ['reject_once', 'reject_always'],
@@ -56,7 +56,7 @@ export function mapPermission(
 
 /** The wire's answer: the first option of a kind that the decision takes; where none is offered, `cancelled`. */
 export function permissionAnswer(request: PermissionRequest, decision: PermissionDecision): object {
-  const kinds = decision === 'cancelled' ? [] : OPTION_ORDER[decision];
+  const kinds = decision === 'cancelled' ? [] : optionOrder[decision];
   const chosen = kinds.map((kind) => request.options.find((option) => option.kind === kind)).find(Boolean);
   return { outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.id } };
 }

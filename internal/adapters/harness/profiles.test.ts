@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { mcpServerNames } from '../../domain/tool-names.ts';
 import { planLaunch, resolveHarness } from './harness.ts';
-import { SCRIPTED_AGENT } from './harness-testkit.ts';
+import { scriptedAgent } from './harness-testkit.ts';
 import { adapterOf } from './profiles.ts';
 import type { LaunchInput } from './types.ts';
 
-const INPUT: LaunchInput = {
+const input: LaunchInput = {
   harness: 'harness-a',
   model: { provider: 'provider-a', id: 'model-1', baseUrl: 'http://127.0.0.1:4401/s/tok-123456/provider-a' },
   effort: 'high',
@@ -21,7 +21,7 @@ const INPUT: LaunchInput = {
   toolsToken: 'tools-123456',
 };
 const forB = (more: Partial<LaunchInput> = {}): LaunchInput => ({
-  ...INPUT,
+  ...input,
   harness: 'harness-b',
   model: { provider: 'provider-c', id: 'vendor/model', baseUrl: 'http://127.0.0.1:4401/s/tok-123456/provider-c' },
   effort: 'xhigh',
@@ -29,8 +29,8 @@ const forB = (more: Partial<LaunchInput> = {}): LaunchInput => ({
 });
 
 test('harness-a gets address, model, effort and system prompt where it looks for them', () => {
-  const plan = planLaunch(INPUT);
-  assert.equal(plan.env['ANTHROPIC_BASE_URL'], INPUT.model.baseUrl);
+  const plan = planLaunch(input);
+  assert.equal(plan.env['ANTHROPIC_BASE_URL'], input.model.baseUrl);
   assert.equal(plan.env['CLAUDE_CONFIG_DIR'], '/home/user/.claude');
   assert.equal(plan.env['ENABLE_TOOL_SEARCH'], 'false');
   assert.deepEqual(plan.sessionMeta, {
@@ -41,16 +41,16 @@ test('harness-a gets address, model, effort and system prompt where it looks for
     plan.afterOpen.map(({ method, params }) => [method, params]),
     [['session/set_mode', { modeId: 'bypassPermissions' }]],
   );
-  const { systemPrompt, ...without } = INPUT;
+  const { systemPrompt, ...without } = input;
   assert.equal(systemPrompt, 'Be brief.');
   assert.equal('systemPrompt' in planLaunch(without).sessionMeta, false);
 });
 
 test('harness-a never asks, and is told that it is in a sandbox only as root in a real one', () => {
   for (const approvals of ['bypass', 'prompt'] as const) {
-    assert.equal(planLaunch({ ...INPUT, approvals }).autoApprove, true);
+    assert.equal(planLaunch({ ...input, approvals }).autoApprove, true);
   }
-  const told = (asRoot: boolean, isolated: boolean) => planLaunch({ ...INPUT, asRoot, isolated }).env['IS_SANDBOX'];
+  const told = (asRoot: boolean, isolated: boolean) => planLaunch({ ...input, asRoot, isolated }).env['IS_SANDBOX'];
   assert.deepEqual([told(true, true), told(true, false), told(false, true)], ['1', undefined, undefined]);
 });
 
@@ -81,17 +81,17 @@ test('nothing that harness-b shows as its arguments opens the way to the model, 
 });
 
 test('the token of its tools is a variable for the public adapter of harness-a, which shows its servers as arguments', () => {
-  const plan = planLaunch(INPUT);
+  const plan = planLaunch(input);
   assert.equal(plan.toolsAuthorization, 'Bearer ${SVC_TOOLS_TOKEN}');
   assert.equal(plan.env['SVC_TOOLS_TOKEN'], 'tools-123456');
-  for (const other of [planLaunch({ ...INPUT, installed: false }), planLaunch(forB())]) {
+  for (const other of [planLaunch({ ...input, installed: false }), planLaunch(forB())]) {
     assert.equal(other.toolsAuthorization, 'Bearer tools-123456');
     assert.equal(other.env['SVC_TOOLS_TOKEN'], undefined);
   }
 });
 
 test('both declare the extension without which a failed turn looks like a good one, and hide the session’s address', () => {
-  for (const plan of [planLaunch(INPUT), planLaunch(forB())]) {
+  for (const plan of [planLaunch(input), planLaunch(forB())]) {
     assert.match(JSON.stringify(plan.clientMeta), /sessionFailure/);
     assert.ok(plan.secrets.some((secret) => secret.includes('tok-123456')));
   }
@@ -127,9 +127,9 @@ test('names are distinct or refused, whatever the aliases', () => {
 
 test('a configured command says what it needs to read: the packages that its words lie in', async () => {
   const options = { harness: 'harness-a', dataDir: '/nowhere', nodePath: process.execPath } as const;
-  const found = await resolveHarness({ ...options, configured: SCRIPTED_AGENT });
+  const found = await resolveHarness({ ...options, configured: scriptedAgent });
   assert.ok(found.state === 'configured');
-  assert.deepEqual(found.argv, SCRIPTED_AGENT);
+  assert.deepEqual(found.argv, scriptedAgent);
   const root = join(import.meta.dirname, '../../..');
   assert.ok(found.readOnlyPaths.includes(root), `${found.readOnlyPaths.join()} has the project`);
   assert.ok(found.readOnlyPaths.some((path) => !relative(path, process.execPath).startsWith('..')));

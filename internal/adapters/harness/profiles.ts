@@ -28,7 +28,7 @@ interface HarnessProfile {
 const noKey = 'svc-gateway';
 const modelKey = 'SVC_MODEL_KEY';
 const toolsToken = 'SVC_TOOLS_TOKEN';
-const FAILURE_EXTENSION = { jetbrains: { air: { version: 1, capabilities: ['sessionFailure'] } } };
+const failureExtension = { jetbrains: { air: { version: 1, capabilities: ['sessionFailure'] } } };
 
 const bypassMode = (modeId: string): SetupCall => ({ method: 'session/set_mode', params: { modeId }, required: false });
 
@@ -126,20 +126,20 @@ const harnessB: HarnessProfile = {
   },
 };
 
-const PROFILES: { readonly [harness in Harness]: HarnessProfile } = { 'harness-a': harnessA, 'harness-b': harnessB };
+const profiles: { readonly [harness in Harness]: HarnessProfile } = { 'harness-a': harnessA, 'harness-b': harnessB };
 
 /** The public adapter that `svc harness install` brings for a harness. */
-export const adapterOf = (harness: Harness): AdapterPackage => PROFILES[harness].adapter;
+export const adapterOf = (harness: Harness): AdapterPackage => profiles[harness].adapter;
 
 /**
  * What to start a harness with and what to tell it. Pure. The effort is always sent: left out, a harness takes its
  * model's own default, which is not the spec's.
  */
 export function planLaunch(input: LaunchInput): LaunchPlan {
-  const plan = PROFILES[input.harness].plan(input);
+  const plan = profiles[input.harness].plan(input);
   return {
     harness: input.harness,
-    clientMeta: FAILURE_EXTENSION,
+    clientMeta: failureExtension,
     // The address carries the session's token.
     secrets: [
       input.toolsToken,

@@ -256,7 +256,7 @@ export interface Limits {
   readonly maxStderrTailBytes: number;
 }
 
-export const DEFAULT_LIMITS: Limits = {
+export const defaultLimits: Limits = {
   initializeMs: 60_000,
   openMs: 60_000,
   cancelGraceMs: 5_000,

@@ -11,7 +11,7 @@ import { cut, mapUpdate, sessionFailureOf } from './updates.ts';
 const text = (value: string) => ({ type: 'text', text: value });
 const chunk = (sessionUpdate: string, content: unknown) => ({ sessionUpdate, content });
 
-const CASES: readonly (readonly [string, unknown, HarnessUpdate | undefined])[] = [
+const cases: readonly (readonly [string, unknown, HarnessUpdate | undefined])[] = [
   ['a text', chunk('agent_message_chunk', text('hi')), { kind: 'text', text: 'hi' }],
   ['an empty text', chunk('agent_message_chunk', text('')), undefined],
   ['an image', chunk('agent_message_chunk', { type: 'image', data: 'x' }), { kind: 'text', text: '[image]' }],
@@ -77,7 +77,7 @@ const CASES: readonly (readonly [string, unknown, HarnessUpdate | undefined])[] 
   ['nothing', null, undefined],
 ];
 
-for (const [name, update, expected] of CASES) {
+for (const [name, update, expected] of cases) {
   test(`${name} becomes ${expected === undefined ? 'nothing' : expected.kind}`, () => {
     assert.deepEqual(mapUpdate(update, 1024), expected);
   });

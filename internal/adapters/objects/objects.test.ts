@@ -2,7 +2,7 @@
 // signature by the signer that the published examples of the protocol judge.
 
 import assert from 'node:assert/strict';
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import {
   chmodSync,
   mkdirSync,
@@ -20,11 +20,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
+import { sha256 } from '../../base/hash.ts';
 import { type ArchiveSealer, DirectoryStore, type ObjectStore, S3Store, SharedArchives } from './objects.ts';
 import { emptySha256, signed } from './s3-sign.ts';
 
 const keys = { accessKeyId: 'AKIAIOSFODNN7EXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY' };
-const sha256 = (data: string | Buffer): string => createHash('sha256').update(data).digest('hex');
 const name = (n: number): string => sha256(`archive ${n}`);
 
 test('requests are signed as the published examples are', () => {

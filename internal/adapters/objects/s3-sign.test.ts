@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import { SignatureV4 } from '@smithy/signature-v4';
+import { sha256 } from '../../base/hash.ts';
 import { emptySha256, encoded, signed } from './s3-sign.ts';
 
 const region = 'eu-1';
 const at = new Date('2026-11-23T01:02:03.456Z');
 const keys = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY' };
-const sha256 = (data: string | Buffer): string => createHash('sha256').update(data).digest('hex');
 
 class Sha256 {
   readonly #hash;
@@ -83,7 +83,7 @@ function ours({
   );
 }
 
-const CASES: readonly Case[] = [
+const cases: readonly Case[] = [
   { method: 'GET', path: '/bucket/key' },
   { method: 'DELETE', path: '/bucket/svc/setup%20%28a%29/0123' },
   { method: 'GET', path: `/bucket/${['ä', '~', "'()*!", '+', '&=', '日本'].map(encoded).join('/')}` },
@@ -103,7 +103,7 @@ const CASES: readonly Case[] = [
 ];
 
 test('signatures are those of the vendor’s own signer', async () => {
-  for (const one of CASES) assert.equal(ours(one), await theirs(one), JSON.stringify(one));
+  for (const one of cases) assert.equal(ours(one), await theirs(one), JSON.stringify(one));
 });
 
 test('and of keys, queries and bodies that are drawn', async () => {

@@ -1,6 +1,7 @@
 // The signature of a request to a store that speaks the API of S3 (Signature Version 4), in its headers.
 
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac } from 'node:crypto';
+import { sha256 } from '../../base/hash.ts';
 
 export interface S3Keys {
   readonly accessKeyId: string;
@@ -18,7 +19,7 @@ export interface S3Request {
   readonly sha256: string;
 }
 
-export const emptySha256 = createHash('sha256').update('').digest('hex');
+export const emptySha256 = sha256('');
 
 const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest();
 
@@ -28,13 +29,13 @@ export const encoded = (text: string): string =>
 
 /** The headers with which the request is sent, `authorization` among them. */
 export function signed(request: S3Request, keys: S3Keys, region: string, now: Date): Record<string, string> {
-  const { method, url, sha256 } = request;
+  const { method, url } = request;
   const time = now.toISOString().replace(/[-:]|\.\d{3}/g, '');
   const day = time.slice(0, 8);
   const headers: Record<string, string> = {
     ...request.headers,
     host: url.host,
-    'x-amz-content-sha256': sha256,
+    'x-amz-content-sha256': request.sha256,
     'x-amz-date': time,
     ...(keys.sessionToken !== undefined && { 'x-amz-security-token': keys.sessionToken }),
   };
@@ -52,10 +53,10 @@ export function signed(request: S3Request, keys: S3Keys, region: string, now: Da
     ...names.map((name) => `${name}:${headers[name]?.trim()}`),
     '',
     names.join(';'),
-    sha256,
+    request.sha256,
   ].join('\n');
   const scope = `${day}/${region}/s3/aws4_request`;
-  const text = ['AWS4-HMAC-SHA256', time, scope, createHash('sha256').update(canonical).digest('hex')].join('\n');
+  const text = ['AWS4-HMAC-SHA256', time, scope, sha256(canonical)].join('\n');
   const key = [day, region, 's3', 'aws4_request'].reduce<string | Buffer>(hmac, `AWS4${keys.secretAccessKey}`);
   const signature = hmac(key, text).toString('hex');
   const credential = `Credential=${keys.accessKeyId}/${scope}`;

@@ -139,7 +139,7 @@ async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
 /** The text of the first element of this name; nothing that is asked for has markup of its own in it. */
 function field(xml: string, name: string): string {
   const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1] ?? '';
-  return text.replace(/&(amp|lt|gt|quot|apos);/g, (_whole, one: string) => ENTITIES[one] ?? '');
+  return text.replace(/&(amp|lt|gt|quot|apos);/g, (_whole, one: string) => entities[one] ?? '');
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };

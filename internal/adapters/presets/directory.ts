@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, type Stats } from 'node:fs';
 import { copyFile, constants, lstat, mkdir, readdir, readlink, symlink, chmod } from 'node:fs/promises';
 import { join } from 'node:path/posix';
-import { directoryMode, fileMode, type Limits, OWN_DIRECTORIES, refused, Tree } from './tree.ts';
+import { directoryMode, fileMode, type Limits, ownDirectories, refused, Tree } from './tree.ts';
 
 interface Seen {
   readonly path: string;
@@ -18,7 +18,7 @@ async function* walk(root: string, path = ''): AsyncGenerator<Seen> {
     const below = path === '' ? name : `${path}/${name}`;
     const at = await lstat(join(root, below));
     yield { path: below, at };
-    if (at.isDirectory() && !OWN_DIRECTORIES.has(below)) yield* walk(root, below);
+    if (at.isDirectory() && !ownDirectories.has(below)) yield* walk(root, below);
   }
 }
 

@@ -22,7 +22,7 @@ function temporary(t: TestContext): string {
 }
 
 type Item = Partial<Header> & { readonly name: string; readonly text?: string };
-const SYSTEM: readonly Item[] = [
+const system: readonly Item[] = [
   { name: './', type: 'directory' },
   { name: './bin', type: 'symlink', linkname: 'usr/bin' },
   { name: './usr/bin/', type: 'directory', mode: 0o755 },
@@ -62,7 +62,7 @@ test('the same content has one digest, from a directory or an archive however pa
   assert.match(one.digest, /^sha256:[0-9a-f]{64}$/);
   assert.deepEqual([one.files, one.bytes], [2, 13]);
   assert.deepEqual(await readdir(join(one.rootfs, 'tmp')), []);
-  const archives = await Promise.all(['a.tar', 'b.tgz', 'c.tar.zst'].map((as) => tar(dir, SYSTEM, as)));
+  const archives = await Promise.all(['a.tar', 'b.tgz', 'c.tar.zst'].map((as) => tar(dir, system, as)));
   const digests = new Set<string>();
   for (const [index, file] of archives.entries()) {
     const built = await store.build(`packed-${index}`, file, { now });
@@ -105,10 +105,10 @@ test('what would leave the root file system, or is none of it, is refused and no
     'a directory in place of a link': [{ name: 'bin/', type: 'directory' }],
   };
   for (const [what, items] of Object.entries(hostile)) {
-    const file = await tar(dir, [...SYSTEM, ...items]);
+    const file = await tar(dir, [...system, ...items]);
     await assert.rejects(store.build('bad', file, { now }), codeOf('preset-entry'), what);
   }
-  const small = await tar(dir, SYSTEM);
+  const small = await tar(dir, system);
   await assert.rejects(store.build('bad', small, { now, limits: { maxBytes: 12 } }), codeOf('preset-too-large'));
   await assert.rejects(store.build('bad', small, { now, limits: { maxEntries: 3 } }), codeOf('preset-too-large'));
   const shellless = await tar(dir, [{ name: 'etc/os-release', text: 'x' }]);
@@ -128,14 +128,14 @@ test('contents go with their last name, and not while a sandbox stands on them',
   const dir = temporary(t);
   const data = join(dir, 'data');
   const store = new PresetStore(data);
-  const first = await store.build('one', await tar(dir, SYSTEM), { now });
-  await store.build('two', await tar(dir, SYSTEM), { now });
+  const first = await store.build('one', await tar(dir, system), { now });
+  await store.build('two', await tar(dir, system), { now });
   const sandbox = join(data, 'sandboxes/of-a-session');
   await mkdir(sandbox, { recursive: true });
   await writeFile(join(sandbox, 'sandbox.json'), JSON.stringify({ spec: { rootfs: { path: first.rootfs } } }));
   assert.equal(await store.remove('one'), true);
   await assert.rejects(store.remove('two'), codeOf('preset-in-use'));
-  const changed = await store.build('two', await tar(dir, [...SYSTEM, { name: 'etc/new', text: 'x' }]), { now });
+  const changed = await store.build('two', await tar(dir, [...system, { name: 'etc/new', text: 'x' }]), { now });
   assert.notEqual(changed.digest, first.digest);
   assert.equal((await readdir(join(data, 'presets/store'))).length, 2);
   await rm(sandbox, { recursive: true });

@@ -5,11 +5,12 @@
 
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeTree } from '../../base/remove-tree.ts';
 import { pathInRoot } from '../../base/root-path.ts';
 import { Fault } from '../../domain/fault.ts';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { resourceNamePattern } from '../../domain/spec.ts';
 import { copyDirectory, digestOfDirectory, fingerprintOf } from './directory.ts';
-import { type Limits, LIMITS, type Tree } from './tree.ts';
+import { type Limits, limitsTable, type Tree } from './tree.ts';
 import { unpackArchive } from './unpack.ts';
 
 export interface BuiltPreset {
@@ -31,7 +32,7 @@ export interface RootFileSystem {
   readonly digest: string;
 }
 
-const DIGEST = /^sha256:([0-9a-f]{64})$/;
+const digestPattern = /^sha256:([0-9a-f]{64})$/;
 /** A directory of the operator's own is looked at again after so long. */
 const lookedMs = 30_000;
 
@@ -61,7 +62,7 @@ export class PresetStore {
     await mkdir(join(this.#root, 'names'), { recursive: true, mode: 0o700 });
     const draft = await mkdtemp(join(store, '.draft-'));
     try {
-      const limits = { ...LIMITS, ...options.limits };
+      const limits = { ...limitsTable, ...options.limits };
       const tree: Tree = found.isDirectory()
         ? await copyDirectory(from, draft, limits)
         : await unpackArchive(from, draft, limits);
@@ -95,7 +96,7 @@ export class PresetStore {
 
   /** Undefined where none of that name was built here. */
   async find(name: string): Promise<BuiltPreset | undefined> {
-    if (!RESOURCE_NAME.test(name)) return undefined;
+    if (!resourceNamePattern.test(name)) return undefined;
     const text = await readFile(this.#file(name), 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined;
       throw error;
@@ -129,7 +130,7 @@ export class PresetStore {
     const fingerprint = await fingerprintOf(path).catch((error: NodeJS.ErrnoException) => {
       throw new Fault('unprocessable', 'preset-rootfs', `The root file system ${path} cannot be read (${error.code})`);
     });
-    const digest = known?.fingerprint === fingerprint ? known.digest : await digestOfDirectory(path, LIMITS);
+    const digest = known?.fingerprint === fingerprint ? known.digest : await digestOfDirectory(path, limitsTable);
     this.#known.set(path, { at: now, fingerprint, digest });
     return { path, digest };
   }
@@ -139,7 +140,7 @@ export class PresetStore {
   }
 
   #place(digest: string): string {
-    const hex = DIGEST.exec(digest)?.[1];
+    const hex = digestPattern.exec(digest)?.[1];
     if (hex === undefined) throw new Error(`a preset cannot have the digest ${digest}`);
     return join(this.#root, 'store', hex);
   }
@@ -174,7 +175,7 @@ export class PresetStore {
 }
 
 function checkName(name: string): void {
-  if (RESOURCE_NAME.test(name) && !name.startsWith('.')) return;
+  if (resourceNamePattern.test(name) && !name.startsWith('.')) return;
   throw new Fault('unprocessable', 'preset-name', 'A preset is called by 1 to 128 characters of A-Za-z0-9_.-');
 }
 
@@ -182,5 +183,3 @@ function noneThere(error: NodeJS.ErrnoException): string[] {
   if (error.code === 'ENOENT') return [];
   throw error;
 }
-
-const removeTree = (path: string): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 3 });

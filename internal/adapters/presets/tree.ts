@@ -8,11 +8,11 @@ export interface Limits {
   readonly maxEntries: number;
   readonly maxBytes: number;
 }
-export const LIMITS: Limits = { maxEntries: 1_000_000, maxBytes: 20 * 1024 ** 3 };
+export const limitsTable: Limits = { maxEntries: 1_000_000, maxBytes: 20 * 1024 ** 3 };
 
 const pathBytesMax = 4095;
 /** The sandbox has its own. What lies in them is left behind. */
-export const OWN_DIRECTORIES: ReadonlySet<string> = new Set(['dev', 'proc', 'sys', 'run', 'tmp']);
+export const ownDirectories: ReadonlySet<string> = new Set(['dev', 'proc', 'sys', 'run', 'tmp']);
 
 export type Entry =
   | { readonly kind: 'directory'; readonly mode: number }

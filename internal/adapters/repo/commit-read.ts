@@ -5,9 +5,11 @@ import { commitAbout, findInTree, type GitObject, objectId, parseCommit } from '
 import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './fetch-strategy.ts';
 import {
+  assemble,
   isInside,
   type Outside,
   outsidePaths,
+  type ReadFile,
   rebuildTrees,
   repositoryPath,
   sameOutside,
@@ -17,7 +19,6 @@ import {
 } from './tree-walk.ts';
 import { badPack } from './pack-reader.ts';
 import { GitServerError } from './protocol.ts';
-import { assemble, type ReadFile } from './snapshot.ts';
 import {
   defaultCaps,
   type OpenOptions,
@@ -32,7 +33,7 @@ import {
   type Traffic,
   tooLarge,
 } from './types.ts';
-import type { GitWire } from './wire.ts';
+import type { GitWire } from './http.ts';
 
 /** `heldTree`: the top tree of an earlier read, all below which the server need not send. */
 type OpenCommit = (oid: string, signal: AbortSignal, heldTree: string | null) => Promise<CommitObjects>;

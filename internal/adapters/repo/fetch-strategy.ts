@@ -8,7 +8,7 @@ import { badPack } from './pack-reader.ts';
 import { type Capabilities, type FetchRequest, GitServerError, sha256Repository } from './protocol.ts';
 import { SpoolPack } from './spool-pack.ts';
 import { type HostCache, type HostFacts, RepoCondition, type RepoCaps } from './types.ts';
-import type { GitWire } from './wire.ts';
+import type { GitWire } from './http.ts';
 
 const rememberMs = 24 * 60 * 60 * 1000;
 const strategies = ['sparse3', 'sparse4', 'blobless', 'spool'] as const;

@@ -5,9 +5,18 @@ import { createHash } from 'node:crypto';
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { assemble, decodeName, nameFault, nameFindings, type ReadFile, shownPath } from './snapshot.ts';
+import {
+  assemble,
+  decodeName,
+  isInside,
+  nameFault,
+  nameFindings,
+  normalRoot,
+  type ReadFile,
+  repositoryPath,
+  shownPath,
+} from './tree-walk.ts';
 import { objectId } from './objects.ts';
-import { isInside, normalRoot, repositoryPath } from './tree-walk.ts';
 import {
   defaultCaps,
   type OpenOptions,

@@ -1,22 +1,38 @@
 // One git server over HTTP, the only user of undici here: where to connect (private-network rule, proxy, own
 // certificates), as whom (Basic, one refresh), how long (headers, idle, whole), and where to when it has moved
-// (redirects of the discovery request alone, without credentials elsewhere). Statuses become conditions.
+// (redirects of the discovery request alone, without credentials elsewhere). Statuses become conditions. Above that, what
+// the server is asked: which refs, which objects.
 
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
-import { type Credentials, type NetworkSettings, RepoCondition } from './types.ts';
+import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, tooLarge } from './types.ts';
+import type { GitObject } from './objects.ts';
+import { type BaseLookup, readPack } from './pack-reader.ts';
+import {
+  type Capabilities,
+  fetchedPack,
+  type FetchRequest,
+  fetchRequest,
+  lsRefsRequest,
+  oldFetchedPack,
+  oldFetchRequest,
+  parseAdvertisement,
+  parseLsRefs,
+  readPkts,
+  type RemoteRef,
+} from './protocol.ts';
 
 const maxRedirects = 3;
 const discovery = '/info/refs?service=git-upload-pack';
 
-export interface Answer {
+interface GitAnswer {
   readonly contentType: string;
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Thrown by `post` when the server has moved: the discovery request finds out where. */
-export class MovedOnPost extends Error {}
+/** Thrown by `post` when the server has moved: the discovery request finds out where, unless it has said so already. */
+class MovedOnPost extends RepoCondition {}
 
 /** Built once for each settings object, so that sources share connections. */
 const dispatchers = new WeakMap<NetworkSettings, { direct: Dispatcher; http: Dispatcher; https: Dispatcher }>();
@@ -44,7 +60,7 @@ export class GitHttp {
   }
 
   /** `GET info/refs`, following redirects by the rules and remembering the new base. */
-  async discover(protocol: 1 | 2, signal: AbortSignal): Promise<Answer> {
+  async discover(protocol: 1 | 2, signal: AbortSignal): Promise<GitAnswer> {
     let target = new URL(`${this.#base.href}${discovery}`);
     const headers = protocol === 2 ? { 'git-protocol': 'version=2' } : {};
     for (let followed = 0; ; followed += 1) {
@@ -63,7 +79,7 @@ export class GitHttp {
   }
 
   /** `POST git-upload-pack` in protocol 2 (or older). Throws MovedOnPost at a redirect. */
-  async post(body: Buffer, protocol: 0 | 1 | 2, signal: AbortSignal): Promise<Answer> {
+  async post(body: Buffer, protocol: 0 | 1 | 2, signal: AbortSignal): Promise<GitAnswer> {
     const headers = {
       'content-type': 'application/x-git-upload-pack-request',
       accept: 'application/x-git-upload-pack-result',
@@ -72,7 +88,7 @@ export class GitHttp {
     const response = await this.#send('POST', new URL(`${this.#base.href}/git-upload-pack`), headers, body, signal);
     if (isRedirect(response.statusCode)) {
       await response.body.dump();
-      throw new MovedOnPost('the server redirects the request');
+      throw new MovedOnPost('moved', 'the git server redirects in circles');
     }
     return this.#answer(response, 'application/x-git-upload-pack-result', signal);
   }
@@ -138,7 +154,7 @@ export class GitHttp {
     return this.#authorization;
   }
 
-  async #answer(response: Dispatcher.ResponseData, expected: string, signal: AbortSignal): Promise<Answer> {
+  async #answer(response: Dispatcher.ResponseData, expected: string, signal: AbortSignal): Promise<GitAnswer> {
     const failure = statusFault(response, this.#base.host);
     if (failure !== null) {
       await response.body.dump({ limit: 65_536 }).catch(() => undefined);
@@ -293,4 +309,89 @@ function rootCause(error: unknown): object {
 
 function unreachable(why: string, cause?: unknown): RepoCondition {
   return new RepoCondition('unreachable', why, { cause });
+}
+
+/** Which refs, which objects: what a version-2 server is asked in a single request each. */
+export class GitWire {
+  readonly http: GitHttp;
+  readonly #caps: RepoCaps;
+  #discovered: 1 | 2 | null = null;
+
+  constructor(http: GitHttp, caps: RepoCaps) {
+    this.http = http;
+    this.#caps = caps;
+  }
+
+  /** What the server says of itself; versions 0 and 1 list all refs with it. */
+  async capabilities(protocol: 1 | 2, signal: AbortSignal): Promise<Capabilities> {
+    const answer = await this.http.discover(protocol, signal);
+    this.#discovered = protocol;
+    return parseAdvertisement(readPkts(bounded(answer.body, this.#caps.packBytes, 'the list of refs')));
+  }
+
+  /** Refs whose names begin with one of the prefixes: one request. */
+  async lsRefs(prefixes: readonly string[], signal: AbortSignal): Promise<RemoteRef[]> {
+    const body = await this.#post(lsRefsRequest(prefixes), 2, signal);
+    return parseLsRefs(readPkts(bounded(body, this.#caps.packBytes, 'the list of refs')));
+  }
+
+  /** Objects of a small pack by id. `lookup` supplies the bases of a thin one. */
+  async fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    more: { readonly packBytes?: number; readonly lookup?: BaseLookup } = {},
+  ): Promise<Map<string, GitObject>> {
+    const limit = more.packBytes ?? this.#caps.packBytes;
+    const chunks: Buffer[] = [];
+    for await (const chunk of this.pack(request, signal, limit)) chunks.push(chunk);
+    return readPack(Buffer.concat(chunks), this.#caps, more.lookup);
+  }
+
+  /** The bytes of a pack as they come, at most `limit` of them. */
+  async *pack(request: FetchRequest, signal: AbortSignal, limit: number): AsyncGenerator<Buffer> {
+    const body = await this.#post(fetchRequest(request), 2, signal);
+    yield* bounded(fetchedPack(framesOf(body, limit)), limit, 'the pack');
+  }
+
+  /** The whole tree of one commit from a server of version 0 or 1. */
+  async *oldPack(oid: string, offered: Capabilities, signal: AbortSignal, limit: number): AsyncGenerator<Buffer> {
+    if (!offered.capabilities.includes('side-band-64k')) {
+      throw new RepoCondition(
+        'server-lacks-filter',
+        'the git server is too old: it has neither protocol version 2 nor side bands',
+      );
+    }
+    const body = await this.#post(oldFetchRequest(oid, offered.capabilities), 0, signal);
+    yield* bounded(oldFetchedPack(framesOf(body, limit)), limit, 'the pack');
+  }
+
+  async #post(body: Buffer, protocol: 0 | 2, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    try {
+      return (await this.http.post(body, protocol, signal)).body;
+    } catch (error) {
+      // Some hosts redirect only the discovery request of a renamed repository, and know nothing of the rest.
+      const isElsewhere =
+        error instanceof MovedOnPost || (error instanceof RepoCondition && error.condition === 'not-found');
+      if (!isElsewhere || this.#discovered !== null) throw error;
+    }
+    await this.capabilities(protocol === 2 ? 2 : 1, signal);
+    return (await this.http.post(body, protocol, signal)).body;
+  }
+}
+
+/** Frames add five bytes to at most 65 kB, other frames are few: the same bound twice holds both in check. */
+const framesOf = (body: AsyncIterable<Uint8Array>, limit: number): ReturnType<typeof readPkts> =>
+  readPkts(bounded(body, limit + limit / 8 + 1_000_000, 'the answer'));
+
+async function* bounded<T extends Uint8Array>(
+  chunks: AsyncIterable<T>,
+  limit: number,
+  what: string,
+): AsyncGenerator<T> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
+    if (bytes > limit) throw tooLarge(`${what} of the git server has more bytes than allowed`, limit);
+    yield chunk;
+  }
 }

@@ -8,10 +8,9 @@ import * as git from 'isomorphic-git';
 import { CommitRead } from './commit-read.ts';
 import { type CommitObjects, gone } from './fetch-strategy.ts';
 import { type ObjectType, objectId } from './objects.ts';
-import { normalRoot } from './tree-walk.ts';
+import { normalRoot, refMissing, wantedRef } from './tree-walk.ts';
 import { badPack } from './pack-reader.ts';
 import { sha256Repository } from './protocol.ts';
-import { refMissing, wantedRef } from './snapshot.ts';
 import {
   defaultCaps,
   type OpenOptions,

@@ -3,7 +3,7 @@
 // quietly. A pack that may be large is read by spool-pack.ts instead.
 
 import { createHash } from 'node:crypto';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { inflateSync } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';

@@ -14,15 +14,13 @@ import {
   type Tip,
   type Traffic,
 } from './types.ts';
-import { GitHttp } from './http.ts';
+import { GitHttp, GitWire } from './http.ts';
 import { type CommitObjects, FetchStrategies, gone, refusalCondition } from './fetch-strategy.ts';
-import { normalRoot } from './tree-walk.ts';
+import { normalRoot, refMissing, wantedRef } from './tree-walk.ts';
 import { type Capabilities, GitServerError, type RemoteRef, sha256Repository } from './protocol.ts';
 import { CommitRead } from './commit-read.ts';
-import { refMissing, wantedRef } from './snapshot.ts';
 import { createHostCache } from './repo.ts';
-import { GitWire } from './wire.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 const defaultNetwork: NetworkSettings = {};
 const defaultHosts = createHostCache();

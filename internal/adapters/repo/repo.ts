@@ -1,7 +1,7 @@
 // The door to repositories: opens a git server's repository, a local one or a plain folder, and reads from it the
 // files of `.svc/` at a commit (and those outside it that compile asks for) as a Bundle. It decides how to ask and what
 // to refuse; it never checks anything out, never writes, and never takes an error for an empty tree. Implements the
-// contract's section 3 (`condition`, `auth`, probe) and docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside. The drivers are loaded when they are
+// docs/reference/repositories.md#conditions, #probe, docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside. The drivers are loaded when they are
 // needed: reading a folder loads neither an HTTP client nor a git library.
 
 import {
@@ -28,7 +28,7 @@ export function createHostCache(): HostCache {
   return {
     get: (key) => facts.get(key),
     set: (key, value) => {
-      // Bounded: a cache of hosts, not a log of them.
+      // Bounded: a cache of hosts, not a log of them. By hand, for `svc validate` loads this and no package.
       if (facts.size >= 10_000 && !facts.has(key)) facts.delete(facts.keys().next().value as string);
       facts.set(key, value);
     },
@@ -42,6 +42,12 @@ export function createHostCache(): HostCache {
 export function openRepository(target: RepoTarget, options: OpenOptions): RepoSource {
   return new LazySource(target, () => loadDriver(target, options));
 }
+
+/** `openRepository` of a process: what all its sources share is given once. */
+export const openRepositoriesWith =
+  (shared: OpenOptions) =>
+  (target: RepoTarget, options: Omit<OpenOptions, 'now'>): RepoSource =>
+    openRepository(target, { ...shared, ...options });
 
 async function loadDriver(target: RepoTarget, options: OpenOptions): Promise<RepoSource> {
   if (target.kind === 'remote') return new (await import('./remote.ts')).RemoteSource(target, options);

@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { createInflate } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';

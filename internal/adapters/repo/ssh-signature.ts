@@ -3,7 +3,7 @@
 
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { RepoCondition } from './types.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 export interface SshKey {
   readonly type: string;

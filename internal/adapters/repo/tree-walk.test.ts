@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { nameFault } from './snapshot.ts';
+import { nameFault, rebuildTrees, walkTree } from './tree-walk.ts';
 import { buildTree, commitAbout, compareTreeNames, findInTree, objectId, parseCommit, parseTree } from './objects.ts';
 import { condition } from './test-support.ts';
-import { rebuildTrees, walkTree } from './tree-walk.ts';
 import { defaultCaps, type SnapshotEntry } from './types.ts';
 
 const blob = 'b'.repeat(40);

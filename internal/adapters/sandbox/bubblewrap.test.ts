@@ -15,13 +15,13 @@ import { runId, bubblewrap, environments, eventually, open, testPath, temporary 
 const whenItWorks = (name: string, body: (t: TestContext) => Promise<void>): void => {
   if (bubblewrap.works) test(name, body);
 };
-const TIME = { timeoutMs: 120_000 };
+const time = { timeoutMs: 120_000 };
 
 async function sandboxOf(t: TestContext, spec: Partial<SandboxSpec> = {}) {
   const { provider, dataDir } = await open(t, 'bubblewrap');
   return { sandbox: await provider.create({ id: 'one', ...spec }), provider, dataDir };
 }
-const said = async (sandbox: Sandbox, command: string) => (await sandbox.run({ command, ...TIME })).output.trim();
+const said = async (sandbox: Sandbox, command: string) => (await sandbox.run({ command, ...time })).output.trim();
 
 test('whether namespaces work here is known, and why not', () => {
   if (bubblewrap.works) assert.match(bubblewrap.version, /\d/);
@@ -72,7 +72,7 @@ whenItWorks('nothing in the environment of a session reaches bubblewrap itself',
       LD_TRACE_LOADED_OBJECTS: '1',
       LD_DEBUG_OUTPUT: trap,
     },
-    ...TIME,
+    ...time,
   });
   // Traced, the program's libraries would be listed by the loader: it is the inner program to which this happens.
   assert.match(result.output, /libc/);
@@ -136,7 +136,7 @@ whenItWorks('a fenced sandbox reaches its channels and nothing else', async (t) 
     await tell(fetch('http://127.0.0.1:4502/b').then((r) => r.text()));
     await tell(fetch('http://127.0.0.1:${port}/').then((r) => r.text()));
     await tell(fetch('http://192.0.2.1/').then((r) => r.text()));`;
-  const run = await sandbox.run({ command: ['/run/svc/node', '--input-type=module', '-e', script], ...TIME });
+  const run = await sandbox.run({ command: ['/run/svc/node', '--input-type=module', '-e', script], ...time });
   const [model, tools, loopback, outside] = run.output.trim().split('\n');
   assert.deepEqual([model, tools], ['model 127.0.0.1:4501 /a', 'tools 127.0.0.1:4502 /b']);
   assert.deepEqual([loopback, outside], ['ECONNREFUSED', 'ENETUNREACH']);
@@ -179,8 +179,8 @@ whenItWorks('a fenced program keeps its standard streams, its exit code, its arg
   const [answer] = (await once(child.stdout, 'data')) as [Buffer];
   assert.equal(answer.toString(), 'hello -- -x --y=1\n');
   assert.deepEqual(await child.exited, { code: 7, signal: null });
-  assert.equal((await sandbox.run({ command: ['/no/such'], ...TIME })).code, 127);
-  assert.equal((await sandbox.run({ command: 'kill -TERM $$', ...TIME })).code, 143);
+  assert.equal((await sandbox.run({ command: ['/no/such'], ...time })).code, 127);
+  assert.equal((await sandbox.run({ command: 'kill -TERM $$', ...time })).code, 143);
 });
 
 whenItWorks('programs of a fenced sandbox share a box, until it is to show something else or is gone', async (t) => {
@@ -272,7 +272,7 @@ whenItWorks('it makes no namespace and no mount of its own, and reaches no rare 
   for (const fenced of [false, true]) {
     const { sandbox } = await sandboxOf(t, { fenced });
     for (const command of ['unshare -Ur true', 'unshare -m true', 'mount -t tmpfs x /tmp', 'chroot / true']) {
-      const refused = await sandbox.run({ command: `${command} 2>&1 && echo done`, ...TIME });
+      const refused = await sandbox.run({ command: `${command} 2>&1 && echo done`, ...time });
       assert.doesNotMatch(refused.output, /^done$/m, command);
       assert.notEqual(refused.code, 0, command);
     }

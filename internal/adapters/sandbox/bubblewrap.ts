@@ -9,7 +9,7 @@ import { dirname, isAbsolute, join } from 'node:path/posix';
 import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild } from './child.ts';
 import {
-  below,
+  relativeTo,
   declaredHome,
   declaredWork,
   fencedRun,
@@ -21,7 +21,7 @@ import {
 } from './layout.ts';
 import type { Kind } from './local.ts';
 import type { ResourceLimiter } from './resources.ts';
-import { BUNDLES, bundlesIn, nodeOf, rootBinds } from './rootfs.ts';
+import { bundles, bundlesIn, nodeOf, rootBinds } from './rootfs.ts';
 import { seccompProgram } from './seccomp.ts';
 import type { RootFileSystem } from './types.ts';
 import { localInitArgv } from './wire.ts';
@@ -33,9 +33,9 @@ export type Bubblewrap =
 const probeMs = 10_000;
 const innerPath = `${declaredHome}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 /** Programs and what they need: a link where the host has one. */
-const USERLAND = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store'];
+const userlandPaths = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store'];
 /** Names, certificates and the linker's settings; not the directories beside them in which machines keep private keys. */
-const ETC = [
+const etcFiles = [
   'alternatives',
   'ca-certificates',
   'ca-certificates.conf',
@@ -60,29 +60,30 @@ const ETC = [
   'ssl/openssl.cnf',
 ];
 /** Parts of /proc that are the whole machine's: a daemon that is root must not lend its right to write there. */
-const PROC_OF_HOST = ['acpi', 'bus', 'driver', 'fs', 'irq', 'mtrr', 'scsi', 'sys', 'sysrq-trigger', 'timer_list'];
+const procOfHost = ['acpi', 'bus', 'driver', 'fs', 'irq', 'mtrr', 'scsi', 'sys', 'sysrq-trigger', 'timer_list'];
 
-const FILTER = seccompProgram(process.arch);
-const DESCRIPTORS = ['--args', '3', '--info-fd', '4', ...(FILTER === undefined ? [] : ['--seccomp', '5'])];
+const filter = seccompProgram(process.arch);
+const descriptorArgs = ['--args', '3', '--info-fd', '4', ...(filter === undefined ? [] : ['--seccomp', '5'])];
 /** The first version that can forbid further namespaces of users. */
-const DISABLES_USERNS: readonly [major: number, minor: number] = [0, 8];
+const disablesUsernsList: readonly [major: number, minor: number] = [0, 8];
 const fenceDir = '/run/svc';
 
 function userland(): string[] {
   const args: string[] = [];
-  for (const path of USERLAND) {
+  for (const path of userlandPaths) {
     if (!existsSync(path)) continue;
     if (lstatSync(path).isSymbolicLink()) args.push('--symlink', readlinkSync(path), path);
     else args.push('--ro-bind', path, path);
   }
-  for (const name of ETC) if (existsSync(`/etc/${name}`)) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
+  for (const name of etcFiles)
+    if (existsSync(`/etc/${name}`)) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
   return args;
 }
 
 /** Whether this version takes `--disable-userns`; where it does not, the filter alone refuses what it would. */
 export function disablesUserns(version: string): boolean {
   const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version) ?? [];
-  const [wantedMajor, wantedMinor] = DISABLES_USERNS;
+  const [wantedMajor, wantedMinor] = disablesUsernsList;
   return Number(major) > wantedMajor || (Number(major) === wantedMajor && Number(minor) >= wantedMinor);
 }
 
@@ -94,7 +95,7 @@ function common(version: string, shown: readonly string[]): string[] {
     ...['--die-with-parent', '--new-session', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
     ...shown,
     ...['--proc', '/proc'],
-    ...PROC_OF_HOST.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
+    ...procOfHost.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
     // Beyond the standard devices, memory that programs share among them, nothing there can be written.
     ...['--dev', '/dev', '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--dir', '/run', '--clearenv'],
   ];
@@ -109,7 +110,7 @@ export async function probeBubblewrap(path: string): Promise<Bubblewrap> {
   });
   const marker = { tag: 'probe', boot: String(process.pid), id: 'probe', spawn: '0' };
   const args = [...common(version, userland()), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
-  const launch = { file, args: [...DESCRIPTORS, '--', 'true'], env: {}, cwd: '/', ...descriptors(args) };
+  const launch = { file, args: [...descriptorArgs, '--', 'true'], env: {}, cwd: '/', ...descriptors(args) };
   try {
     const result = await runToEnd(await startChild(launch, marker), { command: [], timeoutMs: probeMs });
     if (result.code === 0) return { works: true, file, version };
@@ -137,7 +138,7 @@ export async function findProgram(name: string, path: string): Promise<string | 
 /** What goes to bubblewrap through its descriptors. */
 const descriptors = (args: readonly string[]): Pick<Launch, 'settings' | 'filter'> => ({
   settings: args.map((arg) => `${arg}\0`).join(''),
-  ...(FILTER !== undefined && { filter: FILTER }),
+  ...(filter !== undefined && { filter: filter }),
 });
 
 /** Files that stand in for the host's own in every sandbox of a data directory. */
@@ -205,7 +206,7 @@ export async function bubblewrapKind(
         ...Object.entries({ PATH: innerPath, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
       ];
       const { resources, id } = record.spec;
-      const outer = await limiter.wrap([file, ...DESCRIPTORS, '--', ...argv], resources, id);
+      const outer = await limiter.wrap([file, ...descriptorArgs, '--', ...argv], resources, id);
       const [program = '', ...rest] = outer.argv;
       return { file: program, args: rest, env: outer.env, cwd: '/', ...descriptors(args) } satisfies Launch;
     },
@@ -227,7 +228,8 @@ function mountBinds(record: SandboxRecord): string[] {
 async function readOnlyBinds(record: SandboxRecord, files: SandboxFiles): Promise<string[]> {
   const args: string[] = [];
   for (const path of record.spec.readOnlyPaths ?? []) {
-    const isShown = record.spec.rootfs === undefined && USERLAND.some((covered) => below(path, covered) !== undefined);
+    const isShown =
+      record.spec.rootfs === undefined && userlandPaths.some((covered) => relativeTo(path, covered) !== undefined);
     if (isShown) continue;
     // Where its mount point falls into a directory that the session writes to, no link may lead the maker out.
     const place = placeOf(path, files, record.mounts);
@@ -238,29 +240,29 @@ async function readOnlyBinds(record: SandboxRecord, files: SandboxFiles): Promis
 }
 
 /** What package directories and checkouts keep credentials in: the service's own, and a harness's that was built there. */
-const PRIVATE_NAME = /^(\.git|\.env.*|\.npmrc|\.yarnrc.*|\.netrc)$/;
+const privateName = /^(\.git|\.env.*|\.npmrc|\.yarnrc.*|\.netrc)$/;
 
 /**
  * Covers what lies in a directory that is shown and is for nobody inside: `hidden`, and such names beside a harness.
  * What is shown in turn below one of them is put there again.
  */
 function covers(readOnlyPaths: readonly string[], hidden: readonly string[], isMachine: boolean): string[] {
-  const shown = [...(isMachine ? USERLAND : []), ...readOnlyPaths];
+  const shown = [...(isMachine ? userlandPaths : []), ...readOnlyPaths];
   const beside = readOnlyPaths
     .filter((path) => statSync(path).isDirectory())
     .flatMap((path) =>
       readdirSync(path)
-        .filter((name) => PRIVATE_NAME.test(name))
+        .filter((name) => privateName.test(name))
         .map((name) => join(path, name)),
     );
   const all = [...hidden, ...beside];
   // One that lies in another goes with it.
-  const outer = all.filter((path) => !all.some((other) => other !== path && below(path, other) !== undefined));
+  const outer = all.filter((path) => !all.some((other) => other !== path && relativeTo(path, other) !== undefined));
   return outer.flatMap((path) => {
     const found = lstatSync(path, { throwIfNoEntry: false });
-    if (found === undefined || !shown.some((other) => below(path, other) !== undefined)) return [];
+    if (found === undefined || !shown.some((other) => relativeTo(path, other) !== undefined)) return [];
     if (!found.isDirectory()) return found.isFile() ? ['--ro-bind', '/dev/null', path] : [];
-    const again = readOnlyPaths.filter((other) => other !== path && below(other, path) !== undefined);
+    const again = readOnlyPaths.filter((other) => other !== path && relativeTo(other, path) !== undefined);
     return ['--tmpfs', path, ...again.flatMap((other) => ['--ro-bind', other, other]), '--remount-ro', path];
   });
 }
@@ -289,6 +291,6 @@ async function trust(files: SandboxFiles, rootfs: RootFileSystem | undefined): P
 
 function machineBundles(): string[] {
   // A link among them is the same file by another name.
-  const there = new Set(BUNDLES.filter((path) => existsSync(path)).map((path) => realpathSync(path)));
-  return [...there].filter((path) => ETC.some((name) => below(path, `/etc/${name}`) !== undefined));
+  const there = new Set(bundles.filter((path) => existsSync(path)).map((path) => realpathSync(path)));
+  return [...there].filter((path) => etcFiles.some((name) => relativeTo(path, `/etc/${name}`) !== undefined));
 }

@@ -183,7 +183,8 @@ class Tail {
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
-    if (this.#bytes < 8 * this.#limit) return;
+    // Parts of a byte take hundreds each as long as they are kept.
+    if (this.#bytes < 8 * this.#limit && this.#chunks.length < 1_024) return;
     this.#chunks = [Buffer.concat(this.#chunks).subarray(-4 * this.#limit)];
     this.#bytes = this.#chunks[0]?.length ?? 0;
   }

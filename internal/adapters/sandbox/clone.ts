@@ -7,10 +7,10 @@ import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import { isRef } from '../../domain/git-ref.ts';
 import { findProgram } from './bubblewrap.ts';
-import { type GitResult, type GitRun, runGit } from './git-program.ts';
-import { removeTree } from './layout.ts';
+import { type GitResult, type GitRun, harmlessMistakes, lastLine, runGit } from './git-program.ts';
 import { type LocalGit, type Measured, type Mirror, packBytesOf } from './mirrors.ts';
 import type { MountOptions, MountRequest } from './mount-types.ts';
+import { removeTree } from '../../base/remove-tree.ts';
 
 interface Place {
   /** For messages: `Mount /path`. */
@@ -31,26 +31,10 @@ interface Ref {
   readonly name: string | null;
 }
 
-const OBJECT_ID = /^[0-9a-f]{40}$|^[0-9a-f]{64}$/;
-/** Mistakes of old tools that real histories hold and that harm nobody. */
-const HARMLESS = [
-  'badTimezone',
-  'missingSpaceBeforeDate',
-  'zeroPaddedFilemode',
-  'missingEmail',
-  'missingNameBeforeEmail',
-  'missingSpaceBeforeEmail',
-  'badEmail',
-  'badName',
-  'badDate',
-  'badDateOverflow',
-  'zeroPaddedDate',
-  'missingTaggerEntry',
-  'badTagName',
-];
+const objectId = /^[0-9a-f]{40}$|^[0-9a-f]{64}$/;
 const sizeCheckMs = 250;
 const refsBytes = 64 * 1024 * 1024;
-const DEFAULTS = {
+const defaults = {
   timeoutMs: 15 * 60_000,
   maxPackBytes: 4 * 1024 ** 3,
   maxTreeBytes: 8 * 1024 ** 3,
@@ -64,7 +48,7 @@ export async function fetchCommit(request: MountRequest, options: MountOptions, 
     throw new Fault('unavailable', 'mount-unreachable', `${place.name}: there is no git program on this machine`);
   }
   await requireVersion(program, options.path, place);
-  const limits = { ...DEFAULTS, ...options };
+  const limits = { ...defaults, ...options };
   const time = AbortSignal.timeout(limits.timeoutMs);
   const signal = options.signal === undefined ? time : AbortSignal.any([time, options.signal]);
   const clone = new Clone(program, request, limits, place, signal);
@@ -90,7 +74,7 @@ async function requireVersion(program: string, path: string, place: Place): Prom
 class Clone {
   readonly #program: string;
   readonly #request: MountRequest;
-  readonly #limits: MountOptions & typeof DEFAULTS;
+  readonly #limits: MountOptions & typeof defaults;
   readonly #place: Place;
   readonly #signal: AbortSignal;
   #remoteConfig: Record<string, string> = {};
@@ -98,7 +82,7 @@ class Clone {
   constructor(
     program: string,
     request: MountRequest,
-    limits: MountOptions & typeof DEFAULTS,
+    limits: MountOptions & typeof defaults,
     place: Place,
     signal: AbortSignal,
   ) {
@@ -123,13 +107,14 @@ class Clone {
       return { commit, branch };
     }
     const git: LocalGit = (cwd, args, signal) => this.#localIn(cwd, args, signal);
+    await mirrors.kept.ready(mirror, this.#signal);
     const kept = await mirrors.kept.inTurn(mirror, () => this.#bring(found, mirror, git));
-    if (kept !== null) await this.#checkOut(kept.commit, branch, kept.spare === kept.commit);
-    const { commit } =
-      kept ??
-      (await this.#clone(found, branch, (measured) =>
-        mirrors.kept.inTurn(mirror, () => mirror.fill(this.#place.stage, measured, git, this.#signal)),
-      ));
+    const isOut = kept !== null && (await this.#checkOutKept(kept, branch, mirror));
+    const { commit } = isOut
+      ? kept
+      : await this.#clone(found, branch, (measured) =>
+          mirrors.kept.inTurn(mirror, () => mirror.fill(this.#place.stage, measured, git, this.#signal)),
+        );
     mirrors.kept.prepare(mirror, git);
     return { commit, branch };
   }
@@ -145,7 +130,7 @@ class Clone {
     await this.#fetch(found, stage, join(stage, '.git'));
     const commit = await this.#commit(found, stage);
     const measured = await this.#measure(commit, stage, join(stage, '.git'));
-    await this.#checkOut(commit, branch, false);
+    await this.#checkOut(commit, branch, null);
     await keep?.(measured);
     return { commit };
   }
@@ -175,10 +160,30 @@ class Clone {
       if (this.#signal.aborted || (error instanceof Fault && /^mount-re/.test(error.code))) throw error;
       const isUnreachable = error instanceof Fault && error.code === 'mount-unreachable';
       if (isUnreachable && (await mirror.isWhole(git, this.#signal))) throw error;
-      await mirror.drop();
-      await removeTree(stage);
-      await mkdir(stage, { mode: 0o755 });
+      await this.#startAnew(mirror);
       return null;
+    }
+  }
+
+  async #startAnew(mirror: Mirror): Promise<void> {
+    await mirror.drop();
+    await removeTree(this.#place.stage);
+    await mkdir(this.#place.stage, { mode: 0o755 });
+  }
+
+  /** False where objects that came from the mirror cannot be read, which is dropped for that. */
+  async #checkOutKept(
+    { commit, spare }: { readonly commit: string; readonly spare: string | null },
+    branch: string | null,
+    mirror: Mirror,
+  ): Promise<boolean> {
+    try {
+      await this.#checkOut(commit, branch, spare);
+      return true;
+    } catch (error) {
+      if (this.#signal.aborted || !(error instanceof Fault)) throw error;
+      await this.#limits.mirrors?.kept.inTurn(mirror, () => this.#startAnew(mirror));
+      return false;
     }
   }
 
@@ -209,7 +214,7 @@ class Clone {
       'transfer.fsckObjects': 'true',
       // A pack whatever it holds: what is copied from a mirror, and measured, are packs.
       'fetch.unpackLimit': '1',
-      ...Object.fromEntries(HARMLESS.map((id) => [`fetch.fsck.${id}`, 'ignore'])),
+      ...Object.fromEntries(harmlessMistakes.map((id) => [`fetch.fsck.${id}`, 'ignore'])),
       ...(this.#place.address === null ? {} : { 'http.curloptResolve': this.#place.address }),
       ...(authorization === undefined ? {} : { [`http.${origin}/.extraHeader`]: `Authorization: ${authorization}` }),
     };
@@ -229,15 +234,15 @@ class Clone {
     const ids = new Map(lines.map(([id = '', name = '']) => [name, id]));
     if (ref === undefined) {
       const head = lines.find(([target, name]) => name === 'HEAD' && target?.startsWith('ref: '))?.[0]?.slice(5);
-      const id = lines.find(([target = '', name]) => name === 'HEAD' && OBJECT_ID.test(target))?.[0];
+      const id = lines.find(([target = '', name]) => name === 'HEAD' && objectId.test(target))?.[0];
       if (id !== undefined) return { id, name: head ?? null };
       throw this.#fault('mount-ref', `${url} has no default branch`);
     }
     for (const name of names) {
       const id = ids.get(name);
-      if (id !== undefined && OBJECT_ID.test(id)) return { id, name };
+      if (id !== undefined && objectId.test(id)) return { id, name };
     }
-    if (OBJECT_ID.test(ref)) return { id: ref, name: null };
+    if (objectId.test(ref)) return { id: ref, name: null };
     throw this.#fault('mount-ref', `${url} has no branch or tag ${ref}`);
   }
 
@@ -280,7 +285,7 @@ class Clone {
     const name = keptAs(found) ?? found.id;
     const result = await this.#git({ args: ['rev-parse', '--verify', '--quiet', `${name}^{commit}`], cwd });
     const commit = result.stdout.trim();
-    if (result.code === 0 && OBJECT_ID.test(commit)) return commit;
+    if (result.code === 0 && objectId.test(commit)) return commit;
     throw this.#fault('mount-ref', `${this.#request.ref ?? 'HEAD'} of ${this.#request.url} is no commit`);
   }
 
@@ -310,8 +315,8 @@ class Clone {
     return { commit, files, bytes, limits: this.#limitsText() };
   }
 
-  /** `isThere`: the files are those of the commit already. */
-  async #checkOut(commit: string, branch: string | null, isThere: boolean): Promise<void> {
+  /** `spare`: the commit whose files, and no others, are there already; null where none are. */
+  async #checkOut(commit: string, branch: string | null, spare: string | null): Promise<void> {
     const author = this.#request.commitAuthor;
     if (author !== undefined) {
       await this.#local(['config', '--', 'user.name', author.name]);
@@ -324,7 +329,9 @@ class Clone {
       await this.#local(['config', `branch.${branch}.remote`, 'origin']);
       await this.#local(['config', `branch.${branch}.merge`, `refs/heads/${branch}`]);
     }
-    if (isThere) return;
+    if (spare === commit) return;
+    // Of a spare only what differs is looked at, where a reset looks at every file.
+    if (spare !== null && (await this.#git({ args: ['read-tree', '-m', '-u', spare, commit] })).code === 0) return;
     const result = await this.#git({ args: ['reset', '--quiet', '--hard', commit] });
     if (result.code !== 0) throw this.#fault('mount-tree', `its files cannot be written: ${lastLine(result)}`);
   }
@@ -385,9 +392,3 @@ function keptAs({ name }: Ref): string | null {
 }
 
 const formatOf = (id: string): string => (id.length === 64 ? 'sha256' : 'sha1');
-
-/** The first line that git calls an error; its later ones are advice. */
-function lastLine({ stderr }: GitResult): string {
-  const lines = stderr.split('\n').filter((line) => line.trim() !== '');
-  return lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.at(-1) ?? 'git ended without a word';
-}

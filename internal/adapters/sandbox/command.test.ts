@@ -8,7 +8,7 @@ import { GitServer } from '../../base/testkit/git-server.ts';
 import { mountRepository, openSandboxes, type SandboxCommand } from './sandbox.ts';
 import { commandLines, testPath, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 120_000 };
+const time = { timeoutMs: 120_000 };
 
 /** A program that stands for a container's: it hands in the named variables only, and shows its other arguments. */
 async function operator(t: TestContext) {
@@ -88,7 +88,7 @@ test('mounts are named as the operator’s program shows them', async (t) => {
   const outside = await mountRepository(sandbox, { url: server.url('w.git'), mountPath: '/data/w' }, options);
   assert.deepEqual([inWork.path, inWork.isMoved], ['/workspace/w', false]);
   assert.deepEqual([outside.path, outside.isMoved], ['/workspace/data/w', true]);
-  assert.equal((await sandbox.run({ command: 'cat w/a.txt data/w/a.txt', ...TIME })).output, 'one\none\n');
+  assert.equal((await sandbox.run({ command: 'cat w/a.txt data/w/a.txt', ...time })).output, 'one\none\n');
 });
 
 test('templates that cannot be used are refused at the start, saying why', async (t) => {

@@ -15,8 +15,8 @@ export interface SandboxCommand {
   readonly remove?: readonly string[] | undefined;
 }
 
-const PLACEHOLDER = /\{([^{}]*)\}/g;
-const KNOWN = ['id', 'home', 'work', 'tmp', 'run', 'cwd', 'env-names'];
+const placeholder = /\{([^{}]*)\}/g;
+const placeholderNames = ['id', 'home', 'work', 'tmp', 'run', 'cwd', 'env-names'];
 const prefix = 'SVC_ENV_';
 const removeMs = 60_000;
 
@@ -28,7 +28,7 @@ const removeMs = 60_000;
  * Throws Fault `unprocessable` that says what is wrong.
  */
 export function checkTemplates({ run, remove }: SandboxCommand): void {
-  check('run', run, ['id', 'home', 'work', 'env-names'], KNOWN);
+  check('run', run, ['id', 'home', 'work', 'env-names'], placeholderNames);
   if (remove !== undefined) check('remove', remove, ['id'], ['id', 'home', 'work', 'tmp', 'run']);
 }
 
@@ -44,7 +44,7 @@ function check(
   if (program === undefined || program === '') throw wrong('it names no program');
   if (program.includes('{')) throw wrong('its program cannot be a placeholder');
   if (template.some((arg) => arg.includes('\0'))) throw wrong('an argument holds a NUL character');
-  const used = args.flatMap((arg) => [...arg.matchAll(PLACEHOLDER)].map((match) => match[1] ?? ''));
+  const used = args.flatMap((arg) => [...arg.matchAll(placeholder)].map((match) => match[1] ?? ''));
   const unknown = used.find((name) => !known.includes(name));
   if (unknown !== undefined) {
     throw wrong(`{${unknown}} is no placeholder there; known are ${known.map((name) => `{${name}}`).join(', ')}`);
@@ -136,5 +136,5 @@ const values = (id: string, files: SandboxFiles): Readonly<Record<string, string
 });
 
 function fill(arg: string, known: Readonly<Record<string, string>>): string {
-  return arg.replaceAll(PLACEHOLDER, (whole, name: string) => known[name] ?? whole);
+  return arg.replaceAll(placeholder, (whole, name: string) => known[name] ?? whole);
 }

@@ -5,8 +5,16 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type EngineOwner, EngineSandbox } from './engine-sandbox.ts';
-import { below, declaredHome, declaredWork, freePath, type Layout, type SandboxFiles } from './layout.ts';
+import { type EngineOwner, EngineSandbox, type EngineSandboxOf } from './engine-sandbox.ts';
+import {
+  relativeTo,
+  declaredHome,
+  declaredWork,
+  freePath,
+  type Layout,
+  type SandboxFiles,
+  type SandboxRecord,
+} from './layout.ts';
 import { changedSpec, checkSpec } from './local.ts';
 import type {
   HeldSandbox,
@@ -21,6 +29,14 @@ import type {
   TakenOver,
 } from './types.ts';
 import { initArgv } from './wire.ts';
+import { type Place, textOf, type WireDoor } from './wire-door.ts';
+
+/** What no fence may let through in any place: the metadata service of clouds, and two public addresses. */
+const outside = [
+  { host: '169.254.169.254', port: 80 },
+  { host: '1.1.1.1', port: 443 },
+  { host: '8.8.8.8', port: 53 },
+];
 
 export interface EngineProviderOptions {
   readonly engine: Engine;
@@ -32,6 +48,10 @@ export interface EngineProviderOptions {
   readonly isLocal: boolean;
   /** After so much silence a box ends itself, and its wire is given up. Default 60. */
   readonly lostSeconds?: number;
+  /** Where boxes come to (`wire: dial`); absent: the wire is a stream into them. */
+  readonly door?: WireDoor;
+  /** Addresses of this daemon that no box may reach. */
+  readonly around?: readonly Place[];
   /** Files of the daemon that no sandbox may show, beside its data directory: keys. */
   readonly privateFiles: readonly string[];
 }
@@ -43,6 +63,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   readonly engine: Engine;
   readonly fence: 'preferred' | 'required';
   readonly lostSeconds: number;
+  readonly door: WireDoor | undefined;
   readonly #options: EngineProviderOptions;
   readonly #open = new Map<string, EngineSandbox>();
 
@@ -52,6 +73,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     this.engine = engine;
     this.fence = options.fence;
     this.lostSeconds = options.lostSeconds ?? 60;
+    this.door = options.door;
     this.name = engine.name as SandboxName;
     this.capabilities = {
       isolation: facts.isolation,
@@ -74,35 +96,46 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   async create(spec: SandboxSpec, watch: SandboxWatch = {}): Promise<Sandbox> {
     checkBox(spec);
     const files = this.#options.layout.at(spec.id);
-    await this.#endStale(spec.id);
-    await this.engine.removeVolume(this.installation, spec.id);
+    await this.#removeBoxes(spec.id, await files.read());
     await files.make();
-    return this.#opened({ spec, files, isFresh: true, watch });
+    return this.#opened({ spec, files, installation: this.installation, isFresh: true, watch });
   }
 
   async reopen(id: string, changes: SandboxChanges = {}, watch: SandboxWatch = {}): Promise<Sandbox | null> {
     const files = this.#options.layout.at(id);
     const record = await files.read();
-    await this.#endStale(id);
-    if (record === null || !(await this.engine.hasVolume(this.installation, id))) return null;
+    await this.#endStale(id, record);
+    const { installation = this.installation } = record ?? {};
+    if (record === null || !(await this.engine.hasVolume(installation, id))) return null;
     const before = record.spec.epoch ?? 0;
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
     checkBox(spec);
-    return this.#opened({ spec: { ...spec, epoch }, files, isFresh: false, watch });
+    return this.#opened({ spec: { ...spec, epoch }, files, installation, isFresh: false, watch });
+  }
+
+  async holds(id: string, held: HeldSandbox): Promise<boolean> {
+    return (await this.#boxOf(id, held)) !== undefined;
   }
 
   async takeOver(
     id: string,
-    { uid, secret }: HeldSandbox,
+    held: HeldSandbox,
     program: LastingProgram & { prepare(sandbox: Sandbox): Promise<void> },
   ): Promise<TakenOver | null> {
+    const { secret, installation = this.installation } = held;
     const files = this.#options.layout.at(id);
-    const record = await files.read();
-    const box = (await this.engine.list(this.installation, id)).find((one) => one.uid === uid && one.running);
+    let record = await files.read();
+    const box = await this.#boxOf(id, held);
+    if (held.spec !== undefined && box !== undefined && installation !== (record?.installation ?? this.installation)) {
+      record = { version: 1, spec: held.spec, mounts: [], installation };
+      await files.make();
+      await files.write(record);
+    }
     if (record === null || box === undefined) return null;
     // It has its image, and is not built again.
     const resolved = { reference: '', digest: '' };
-    const sandbox = new EngineSandbox(this, { spec: record.spec, files, resolved, secret, isFresh: false });
+    const { spec } = record;
+    const sandbox = new EngineSandbox(this, { spec, files, installation, resolved, secret, isFresh: false });
     this.#open.set(id, sandbox);
     await program.prepare(sandbox);
     const process = await sandbox.takeOver(box, program);
@@ -110,13 +143,13 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   }
 
   async list(): Promise<{ id: string; running: boolean }[]> {
-    const boxes = await this.engine.list(this.installation);
+    const boxes = await this.#boxes();
     const running = new Set(boxes.filter((box) => box.running).map(({ owner }) => owner.session));
     return (await this.#ids(boxes)).map((id) => ({ id, running: running.has(id) }));
   }
 
   async reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]> {
-    const boxes = await this.engine.list(this.installation);
+    const boxes = await this.#boxes();
     const ids = (await this.#ids(boxes)).filter((id) => !this.#open.has(id));
     if (ids.length === 0) return [];
     const kept = await owned(ids);
@@ -127,9 +160,9 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
 
   /** Ends boxes of a sandbox, and removes its volume and its files. */
   async remove(id: string): Promise<void> {
-    await this.#endStale(id);
-    await this.engine.removeVolume(this.installation, id);
-    await this.#options.layout.at(id).remove();
+    const files = this.#options.layout.at(id);
+    await this.#removeBoxes(id, await files.read());
+    await files.remove();
   }
 
   async close(): Promise<void> {
@@ -146,14 +179,14 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
 
   /** A box for a spec, from the image that its name is now, or from what was built of it. */
   async box(
-    spec: SandboxSpec,
+    { spec, installation }: Pick<EngineSandboxOf, 'spec' | 'installation'>,
     image: BoxSpec['image'],
     purpose: BoxSpec['purpose'],
-    { onStage }: SandboxWatch = {},
+    { onStage, signal }: SandboxWatch = {},
   ): Promise<BoxRef> {
     const { isLocal } = this.#options;
     const { id, epoch = 1, resources = {}, directories = [], readOnlyPaths = [] } = spec;
-    const owner = { installation: this.installation, session: id, epoch };
+    const owner = { installation, session: id, epoch };
     return this.engine.create({
       owner: purpose === 'build' ? { ...owner, session: `${id}-build` } : owner,
       image,
@@ -163,13 +196,26 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
       readOnlyPaths: isLocal && purpose === 'session' ? readOnlyPaths.filter((path) => this.#maySee(path)) : [],
       resources,
       fenced: true,
+      dials: this.door !== undefined,
       ...(onStage !== undefined && { onStage }),
+      ...(signal !== undefined && { signal }),
     });
+  }
+
+  async outside(): Promise<readonly Place[]> {
+    return [...outside, ...(this.#options.around ?? []), ...((await this.engine.around?.()) ?? [])];
+  }
+
+  async trouble(): Promise<string | null> {
+    const { door } = this;
+    const why = door === undefined ? null : await door.trouble();
+    return why && `pods are told to dial ${textOf(door?.place)}, which does not lead to this daemon: ${why}`;
   }
 
   /** Whether a box is there and runs; true where the engine cannot be asked. */
   async runs(ref: BoxRef): Promise<boolean> {
-    const boxes = await this.engine.list(this.installation, ref.owner.session).catch(() => null);
+    const { installation, session } = ref.owner;
+    const boxes = await this.engine.list(installation, session).catch(() => null);
     return boxes === null || boxes.some(({ uid, running }) => uid === ref.uid && running);
   }
 
@@ -177,7 +223,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   #maySee(path: string): boolean {
     const { layout, privateFiles } = this.#options;
     const hidden = [layout.root, ...privateFiles];
-    const shows = hidden.some((one) => below(one, path) !== undefined || below(path, one) !== undefined);
+    const shows = hidden.some((one) => relativeTo(one, path) !== undefined || relativeTo(path, one) !== undefined);
     if (shows)
       throw new Fault(
         'unprocessable',
@@ -196,29 +242,59 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return [...new Set([...own, ...volumes, ...sessions])].toSorted();
   }
 
-  async #endStale(id: string): Promise<void> {
+  /** Those of this data directory, and those that were taken over from others. */
+  async #boxes(): Promise<BoxRef[]> {
+    const { layout } = this.#options;
+    const boxes = [...(await this.engine.list(this.installation))];
+    for (const id of await layout.ids()) {
+      const { installation } = (await layout.at(id).read()) ?? {};
+      if (installation !== undefined) boxes.push(...(await this.engine.list(installation, id)));
+    }
+    return boxes;
+  }
+
+  async #boxOf(id: string, { uid, installation = this.installation }: HeldSandbox): Promise<BoxRef | undefined> {
+    return (await this.engine.list(installation, id)).find((one) => one.uid === uid && one.running);
+  }
+
+  /** The labels under which a sandbox may have boxes and a volume. */
+  #installations(record: SandboxRecord | null): readonly string[] {
+    const { installation } = record ?? {};
+    return installation === undefined ? [this.installation] : [this.installation, installation];
+  }
+
+  async #endStale(id: string, record: SandboxRecord | null): Promise<void> {
     this.#open.get(id)?.abandon();
     this.#open.delete(id);
-    for (const box of await this.engine.list(this.installation, id)) await this.engine.destroy(box);
+    for (const installation of this.#installations(record)) {
+      for (const box of await this.engine.list(installation, id)) await this.engine.destroy(box);
+    }
+  }
+
+  async #removeBoxes(id: string, record: SandboxRecord | null): Promise<void> {
+    await this.#endStale(id, record);
+    for (const installation of this.#installations(record)) await this.engine.removeVolume(installation, id);
   }
 
   async #opened(of: {
     readonly spec: SandboxSpec;
     readonly files: SandboxFiles;
+    readonly installation: string;
     readonly isFresh: boolean;
     readonly watch: SandboxWatch;
   }): Promise<Sandbox> {
-    const { spec, files, isFresh, watch } = of;
+    const { spec, files, installation, isFresh, watch } = of;
     const { image } = spec;
     if (image === undefined) {
       throw new Fault('unprocessable', 'preset-image', 'The sandbox has no image: set sandboxes.presets.<name>.image');
     }
     for (const { name } of spec.channels ?? []) files.socket(name);
-    await files.write({ version: 1, spec, mounts: [] });
+    const isForeign = installation !== this.installation;
+    await files.write({ version: 1, spec, mounts: [], ...(isForeign && { installation }) });
     watch.onStage?.('pulling');
     const resolved = await this.engine.resolve(image);
     const secret = randomBytes(32).toString('base64url');
-    const sandbox = new EngineSandbox(this, { spec, files, resolved, secret, isFresh });
+    const sandbox = new EngineSandbox(this, { spec, files, installation, resolved, secret, isFresh });
     this.#open.set(spec.id, sandbox);
     try {
       await sandbox.start(watch);
@@ -244,5 +320,5 @@ function checkBox(spec: SandboxSpec): void {
 /** Without those that lie in another one. */
 function outermost(paths: readonly string[]): string[] {
   const all = [...new Set(paths.map((path) => path.replace(/(?<=.)\/+$/, '')))];
-  return all.filter((path) => !all.some((other) => other !== path && below(path, other) !== undefined));
+  return all.filter((path) => !all.some((other) => other !== path && relativeTo(path, other) !== undefined));
 }

@@ -1,12 +1,15 @@
 // One sandbox in a box of an engine, from the start of the box to its end. Its user is 1000, and what it may write to are
 // home, work, its mounts and /tmp.
 
-import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Duplex } from 'node:stream';
 import { EngineError } from '../engine/engine.ts';
 import type { BoxRef, BoxSpec, Engine, ResolvedImage } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import { runToEnd, writeInside } from './child.ts';
+import { runSteps, takeHome } from './engine-build.ts';
 import { declaredHome, declaredWork, declaredPath, freePath, type SandboxFiles } from './layout.ts';
+import { imageTag } from './image-tag.ts';
 import { checkEnvironment, fromWork } from './local.ts';
 import type {
   BuildOptions,
@@ -25,6 +28,8 @@ import type {
   TrustPaths,
 } from './types.ts';
 import { bridgeArgv, Wire } from './wire.ts';
+import { DialedWay } from './wire-dial.ts';
+import type { Place, WireDoor } from './wire-door.ts';
 import { BoxGone } from './wire-link.ts';
 
 /** What a sandbox needs of its provider. */
@@ -35,8 +40,12 @@ export interface EngineOwner {
   readonly fence: 'preferred' | 'required';
   /** After so much silence a box ends itself, and its wire is given up. */
   readonly lostSeconds: number;
-  /** Makes a box for a spec. */
-  box(spec: SandboxSpec, image: ResolvedImage, purpose: BoxSpec['purpose'], watch?: SandboxWatch): Promise<BoxRef>;
+  /** Where boxes come to; absent: the wire is a stream into them. */
+  readonly door?: WireDoor | undefined;
+  /** Addresses that no fence may let through. */
+  outside(): Promise<readonly Place[]>;
+  /** Makes a box. */
+  box(of: EngineSandboxOf, image: ResolvedImage, purpose: BoxSpec['purpose'], watch?: SandboxWatch): Promise<BoxRef>;
   /** Whether a box is there and runs; true where the engine cannot be asked. */
   runs(ref: BoxRef): Promise<boolean>;
   /** It was stopped. */
@@ -48,6 +57,8 @@ export interface EngineOwner {
 export interface EngineSandboxOf {
   readonly spec: SandboxSpec;
   readonly files: SandboxFiles;
+  /** The data directory whose label its box and volume have. */
+  readonly installation: string;
   readonly resolved: ResolvedImage;
   /** Nothing of it was there before. */
   readonly isFresh: boolean;
@@ -55,20 +66,9 @@ export interface EngineSandboxOf {
   readonly secret: string;
 }
 
-const TRUST = { ca: '/tmp/.svc/ca.pem', all: '/tmp/.svc/trust.pem' };
+const trustFiles = { ca: '/tmp/.svc/ca.pem', all: '/tmp/.svc/trust.pem' };
 const fileMs = 30_000;
-/** Where an image keeps what its steps left in home, which in a sandbox lies on its volume. */
-const imageHome = '/.svc-home';
-const keepHome = `rm -rf ${imageHome} && cp -a ${declaredHome} ${imageHome} && chown -R 1000:1000 ${imageHome}`;
-const takeHome = `[ ! -d ${imageHome} ] || cp -a ${imageHome}/. ${declaredHome}/`;
 const stopMs = 2_000;
-/** Addresses that no fence may let through: the metadata service of clouds, and two public ones. */
-const OUTSIDE = [
-  { host: '169.254.169.254', port: 80 },
-  { host: '1.1.1.1', port: 443 },
-  { host: '8.8.8.8', port: 53 },
-];
-
 export class EngineSandbox implements Sandbox {
   readonly id: string;
   readonly provider: SandboxName;
@@ -83,6 +83,7 @@ export class EngineSandbox implements Sandbox {
   readonly #of: EngineSandboxOf;
   readonly #children = new Set<SandboxProcess>();
   readonly #listeners = new Set<(state: 'ok' | 'lost') => void>();
+  readonly #tag: string;
   readonly #watch = new AbortController();
   readonly #mounted = new Set<string>();
   /** Boxes whose own streams nobody has used: later they may hold half of a frame. */
@@ -95,6 +96,9 @@ export class EngineSandbox implements Sandbox {
   #hasOwnHome: boolean;
   #oomSeen = 0;
   #endedForMemory = false;
+  /** Why the box is gone, in the words of its engine. */
+  #ended: string | null = null;
+  #following: Promise<void> = Promise.resolve();
   #isStopped = false;
 
   constructor(owner: EngineOwner, of: EngineSandboxOf) {
@@ -107,6 +111,7 @@ export class EngineSandbox implements Sandbox {
     const asks = of.spec.resources !== undefined && !owner.capabilities.resources;
     this.#notEnforced = asks ? ['resources'] : [];
     this.#hasOwnHome = !of.isFresh;
+    this.#tag = imageTag(of.resolved.digest, of.spec.build);
     if (of.spec.build !== undefined && owner.engine.commit !== undefined)
       this.build = (options) => this.#build(options);
   }
@@ -119,10 +124,10 @@ export class EngineSandbox implements Sandbox {
   async start(watch: SandboxWatch): Promise<void> {
     const { engine } = this.#owner;
     const { spec, resolved } = this.#of;
-    const kept = spec.build === undefined ? null : ((await engine.committed?.(this.#tag())) ?? null);
+    const kept = spec.build === undefined ? null : ((await engine.committed?.(this.#tag)) ?? null);
     await this.#begin(kept ?? resolved, watch);
     this.#isBuilt = kept !== null;
-    const answered = (await this.#wire?.tryAll(OUTSIDE)) ?? [];
+    const answered = (await this.#wire?.tryAll(await this.#owner.outside())) ?? [];
     if (answered.length === 0) return;
     if (this.#owner.fence === 'required') {
       throw new EngineError('fence-leaks', `From inside the fence ${answered.join(', ')} answered`);
@@ -133,10 +138,10 @@ export class EngineSandbox implements Sandbox {
   async setTrust(trust: { readonly ca: string; readonly all: string } | null): Promise<TrustPaths | null> {
     this.#trust = trust;
     // One that is being taken over has it.
-    if (trust === null || this.#wire === null) return trust && TRUST;
-    await this.writeFile(TRUST.ca, trust.ca, 0o644);
-    await this.writeFile(TRUST.all, trust.all, 0o644);
-    return TRUST;
+    if (trust === null || this.#wire === null) return trust && trustFiles;
+    await this.writeFile(trustFiles.ca, trust.ca, 0o644);
+    await this.writeFile(trustFiles.all, trust.all, 0o644);
+    return trustFiles;
   }
 
   socketOf(channel: string): string {
@@ -162,10 +167,8 @@ export class EngineSandbox implements Sandbox {
 
   async spawn(options: SpawnOptions): Promise<SandboxProcess> {
     const wire = this.#wire;
-    if (this.#isStopped || wire === null) {
-      throw new Fault('unavailable', 'sandbox-stopped', 'The sandbox was stopped: open it again');
-    }
-    return this.#spawn(wire, options);
+    if (!this.#isStopped && wire !== null) return this.#spawn(wire, options);
+    throw new Fault('unavailable', 'sandbox-stopped', 'The sandbox was stopped: open it again');
   }
 
   async run(options: RunOptions): Promise<RunResult> {
@@ -181,11 +184,23 @@ export class EngineSandbox implements Sandbox {
 
   async outOfMemory(): Promise<number | null> {
     const { memoryMB } = this.#of.spec.resources ?? {};
+    await this.#told();
     const kills = this.#wire?.oomKills ?? 0;
     const wasEnded = this.#endedForMemory || kills > this.#oomSeen;
     this.#oomSeen = kills;
     this.#endedForMemory = false;
-    return Promise.resolve(wasEnded && memoryMB !== undefined ? memoryMB : null);
+    return wasEnded && memoryMB !== undefined ? memoryMB : null;
+  }
+
+  async endedBy(): Promise<string | null> {
+    await this.#told();
+    return this.#ended;
+  }
+
+  /** An end is told by the engine, after the streams into the box have broken. */
+  async #told(): Promise<void> {
+    if (this.#isStopped || this.#wire?.state !== 'dead') return;
+    await Promise.race([this.#following, sleep(stopMs, undefined, { ref: false })]);
   }
 
   onWire(listener: (state: 'ok' | 'lost') => void): void {
@@ -212,20 +227,20 @@ export class EngineSandbox implements Sandbox {
     const { engine } = this.#owner;
     if (this.#isBuilt || engine.commit === undefined) return 'hit';
     // Another session may have built it since this one was started.
-    const kept = await engine.committed?.(this.#tag());
+    const kept = await engine.committed?.(this.#tag);
     if (kept !== undefined && kept !== null) {
       await this.#begin(kept);
       return 'hit';
     }
-    const box = await this.#owner.box(spec, resolved, 'build');
+    const box = await this.#owner.box(this.#of, resolved, 'build');
     this.#unheard.add(box.uid);
     let made: ResolvedImage;
     let wire: Wire | undefined;
     try {
       wire = await this.#connect(box);
       wire.listen(spec.channels ?? []);
-      await this.#runSteps(wire, options);
-      made = await engine.commit(box, this.#tag());
+      await runSteps(wire, spec.build, options);
+      made = await engine.commit(box, this.#tag);
     } finally {
       wire?.end('the image was built');
       await engine.destroy(box);
@@ -239,12 +254,12 @@ export class EngineSandbox implements Sandbox {
     await this.#endBox();
     this.#isBuilt = true;
     watch.onStage?.('starting');
-    this.#box = await this.#owner.box(this.#of.spec, image, 'session', watch);
+    this.#box = await this.#owner.box(this.#of, image, 'session', watch);
     this.#unheard.add(this.#box.uid);
     watch.onStage?.('starting');
-    this.#wire = await this.#connect(this.#box);
+    this.#wire = await this.#connect(this.#box, watch.signal);
     this.#wire.listen(this.#of.spec.channels ?? []);
-    void this.#follow(this.#box, this.#wire);
+    this.#following = this.#follow(this.#box, this.#wire);
     // What the steps left in home, of which the volume of a new sandbox has nothing yet.
     if (!this.#hasOwnHome && this.#of.spec.build !== undefined)
       await this.run({ command: takeHome, cwd: '/', timeoutMs: 10 * fileMs });
@@ -259,18 +274,19 @@ export class EngineSandbox implements Sandbox {
   }
 
   held(): HeldSandbox | null {
-    return this.#box === null ? null : { uid: this.#box.uid, secret: this.#of.secret };
+    const { secret, installation, spec } = this.#of;
+    return this.#box === null ? null : { uid: this.#box.uid, secret, installation, spec };
   }
 
   /** The way into a box that another daemon has left, and the program in it; null where that is not as it was left. */
   async takeOver(box: BoxRef, program: LastingProgram): Promise<SandboxProcess | null> {
     this.#box = box;
-    const wire = (this.#wire = this.#wireTo(box));
+    const wire = (this.#wire = this.#wireTo(box, true));
     const found = await wire.takeOver(program);
     if (found === null || this.#isStopped) return null;
     this.#oomSeen = wire.oomKills;
     wire.listen(this.#of.spec.channels ?? []);
-    void this.#follow(box, wire);
+    this.#following = this.#follow(box, wire);
     this.#children.add(found);
     void found.exited.then(() => this.#children.delete(found));
     return found;
@@ -303,26 +319,27 @@ export class EngineSandbox implements Sandbox {
     await Promise.all([...this.#children].map((child) => child.exited));
   }
 
-  /** `svc-image-` and a digest of image, steps and plain environment. */
-  #tag(): string {
-    const { steps = [], env = {} } = this.#of.spec.build ?? {};
-    const sorted = Object.entries(env).toSorted(([a], [b]) => (a < b ? -1 : 1));
-    const key = JSON.stringify([this.#of.resolved.digest, steps, sorted]);
-    return `svc-image-${createHash('sha256').update(key).digest('hex')}`;
-  }
-
-  async #connect(box: BoxRef): Promise<Wire> {
+  /** Throws the signal's reason where it is given up. */
+  async #connect(box: BoxRef, signal?: AbortSignal): Promise<Wire> {
     const wire = this.#wireTo(box);
-    await wire.open();
+    const giveUp = (): void => wire.end('the launch was given up');
+    signal?.addEventListener('abort', giveUp, { once: true });
+    await wire.open().finally(() => signal?.removeEventListener('abort', giveUp));
+    signal?.throwIfAborted();
     return wire;
   }
 
-  #wireTo(box: BoxRef): Wire {
-    const { engine } = this.#owner;
-    const dial = async () => {
+  /** `isTakenOver`: the box may know the way to this daemon. */
+  #wireTo(box: BoxRef, isTakenOver = false): Wire {
+    const { engine, door } = this.#owner;
+    const way = door && new DialedWay(door, this.#of.secret, isTakenOver);
+    const into = async (): Promise<Duplex> => {
+      const attached = this.#unheard.delete(box.uid) ? await engine.attach?.(box) : undefined;
+      return attached ?? (await engine.wire(box, bridgeArgv()));
+    };
+    const dial = async (): Promise<Duplex> => {
       try {
-        const attached = this.#unheard.delete(box.uid) ? await engine.attach?.(box) : undefined;
-        return attached ?? (await engine.wire(box, bridgeArgv()));
+        return await (way?.dial(into) ?? into());
       } catch (error) {
         if (await this.#owner.runs(box)) throw error;
         throw new BoxGone('the box of the sandbox has ended');
@@ -337,6 +354,7 @@ export class EngineSandbox implements Sandbox {
       socketOf: (name) =>
         this.#of.spec.channels?.some((one) => one.name === name) === true ? this.files.socket(name) : null,
       onState: (state) => {
+        if (state === 'dead') way?.end();
         if (state === 'dead' || this.#isStopped) return;
         for (const listener of this.#listeners) listener(state);
       },
@@ -350,6 +368,7 @@ export class EngineSandbox implements Sandbox {
       for await (const event of engine.events(box, this.#watch.signal)) {
         if (event.kind === 'running') continue;
         if (event.kind === 'ended' && (event.oom || event.code === 137)) this.#endedForMemory ||= event.oom;
+        if (this.#box === box) this.#ended = event.reason;
         wire.end(event.reason);
         return;
       }
@@ -373,28 +392,5 @@ export class EngineSandbox implements Sandbox {
     if (this.#isStopped) await child.kill(); // Stopped while it was being started.
     void child.exited.then(() => this.#children.delete(child));
     return child;
-  }
-
-  async #runSteps(wire: Wire, { runStep, networkEnv, signal }: BuildOptions): Promise<void> {
-    const { steps = [], env = {} } = this.#of.spec.build ?? {};
-    const run = async (options: RunOptions): Promise<RunResult> => {
-      const argv = typeof options.command === 'string' ? ['/bin/sh', '-c', options.command] : options.command;
-      const root = { USER: 'root', LOGNAME: 'root', LANG: 'C.UTF-8', SHELL: '/bin/sh', HOME: this.home };
-      const child = await wire.start({ argv, env: { ...root, ...options.env }, cwd: options.cwd ?? '/' });
-      return runToEnd(child, options);
-    };
-    await run({ command: `mkdir -p ${this.home}`, timeoutMs: fileMs });
-    for (const index of steps.keys()) {
-      signal?.throwIfAborted();
-      await runStep(run, index, { ...env, ...networkEnv });
-    }
-    const kept = await run({ command: keepHome, timeoutMs: 10 * fileMs });
-    if (kept.code !== 0) {
-      throw new Fault(
-        'unprocessable',
-        'image-home',
-        `What the steps left in home cannot be kept: ${kept.output.trim()}`,
-      );
-    }
   }
 }

@@ -29,7 +29,7 @@ const keptBytes = 1024 * 1024;
 const stderrBytes = 8 * 1024;
 
 /** Holds for every run. Protocols are refused but for those that a run allows. */
-const CONFIG: Readonly<Record<string, string>> = {
+const config: Readonly<Record<string, string>> = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
   'core.untrackedCache': 'false',
@@ -45,9 +45,26 @@ const CONFIG: Readonly<Record<string, string>> = {
   'advice.detachedHead': 'false',
 };
 
+/** Mistakes of old tools that real histories hold and that harm nobody. */
+export const harmlessMistakes = [
+  'badTimezone',
+  'missingSpaceBeforeDate',
+  'zeroPaddedFilemode',
+  'missingEmail',
+  'missingNameBeforeEmail',
+  'missingSpaceBeforeEmail',
+  'badEmail',
+  'badName',
+  'badDate',
+  'badDateOverflow',
+  'zeroPaddedDate',
+  'missingTaggerEntry',
+  'badTagName',
+];
+
 /** Runs git to its end. Never rejects for what git says; rejects where it cannot be started or the signal aborts. */
 export async function runGit(program: string, path: string, run: GitRun): Promise<GitResult> {
-  const entries = Object.entries({ ...CONFIG, ...run.config });
+  const entries = Object.entries({ ...config, ...run.config });
   const child = spawn(program, run.args, {
     cwd: run.cwd,
     detached: true,
@@ -111,4 +128,10 @@ function without(text: string, values: readonly string[]): string {
     .filter((value) => /^authorization:/i.test(value))
     .flatMap((value) => [value, value.replace(/^authorization:\s*(\w+\s+)?/i, '')])
     .reduce((masked, value) => (value === '' ? masked : masked.replaceAll(value, '***')), text);
+}
+
+/** The first line that git calls an error; its later ones are advice. */
+export function lastLine({ stderr }: GitResult): string {
+  const lines = stderr.split('\n').filter((line) => line.trim() !== '');
+  return lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.at(-1) ?? 'git ended without a word';
 }

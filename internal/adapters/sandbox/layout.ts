@@ -1,10 +1,11 @@
 // Where a sandbox's files lie on the host, and which directory of the host a path inside it is.
 // A path is only followed through directories that are no links, since a session may have put links anywhere.
 
-import { createHash } from 'node:crypto';
-import { lstat, mkdir, readdir, readFile, realpath, rename, rm, writeFile, chmod } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, realpath, rename, writeFile, chmod } from 'node:fs/promises';
 import { join, normalize } from 'node:path/posix';
+import { sha256 } from '../../base/hash.ts';
 import { Fault } from '../../domain/fault.ts';
+import { removeTree } from '../../base/remove-tree.ts';
 import type { SandboxSpec } from './types.ts';
 
 /** What paths inside are called in declarations, whatever a provider calls them. */
@@ -14,7 +15,7 @@ export const declaredWork = '/workspace';
 /** Where a fenced sandbox shows the run directory. */
 export const fencedRun = '/run/svc/sockets';
 
-const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
+const idPattern = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
 /** Of the kernel, less the terminating zero: Linux takes four more than the others. */
 const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
 
@@ -36,6 +37,8 @@ export interface SandboxRecord {
   readonly version: 1;
   readonly spec: SandboxSpec;
   readonly mounts: readonly PlacedMount[];
+  /** The data directory whose label its box and volume have, where it was taken over from another one. */
+  readonly installation?: string;
 }
 
 /** The sandboxes of one data directory. */
@@ -46,7 +49,7 @@ export class Layout {
 
   private constructor(root: string) {
     this.root = root;
-    this.tag = createHash('sha256').update(root).digest('hex').slice(0, 16);
+    this.tag = sha256(root).slice(0, 16);
   }
 
   static async open(dataDir: string): Promise<Layout> {
@@ -57,13 +60,14 @@ export class Layout {
   }
 
   at(id: string): SandboxFiles {
-    if (!ID.test(id)) throw new Fault('invalid', 'sandbox-id', `A sandbox cannot be called ${JSON.stringify(id)}`);
+    if (!idPattern.test(id))
+      throw new Fault('invalid', 'sandbox-id', `A sandbox cannot be called ${JSON.stringify(id)}`);
     return new SandboxFiles(join(this.root, id));
   }
 
   async ids(): Promise<string[]> {
     const entries = await readdir(this.root, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory() && ID.test(entry.name)).map((entry) => entry.name);
+    return entries.filter((entry) => entry.isDirectory() && idPattern.test(entry.name)).map((entry) => entry.name);
   }
 }
 
@@ -131,29 +135,10 @@ export class SandboxFiles {
   }
 }
 
-/** Removes a tree, also one with directories that its owner made unwritable (as package caches do). Follows no link. */
-export async function removeTree(path: string): Promise<void> {
-  try {
-    await rm(path, { recursive: true, force: true, maxRetries: 3 });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'EACCES' && code !== 'EPERM') throw error;
-    await openDirectories(path);
-    await rm(path, { recursive: true, force: true, maxRetries: 3 });
-  }
-}
-
-async function openDirectories(path: string): Promise<void> {
-  await chmod(path, 0o700);
-  for (const entry of await readdir(path, { withFileTypes: true })) {
-    if (entry.isDirectory()) await openDirectories(join(path, entry.name));
-  }
-}
-
 const within = (path: string, parent: string): boolean => path === parent || path.startsWith(`${parent}/`);
 
 /** The part of `path` below `parent`, without a leading slash; undefined when it is not in it. */
-export function below(path: string, parent: string): string | undefined {
+export function relativeTo(path: string, parent: string): string | undefined {
   return within(path, parent) ? path.slice(parent.length + 1) : undefined;
 }
 
@@ -173,11 +158,11 @@ export function declaredPath(path: string, what: string): string {
 /** Of one name in a path, as file systems have it. */
 const stepBytesMax = 255;
 /** Paths that belong to the sandbox itself. */
-const RESERVED = ['/', '/home', '/tmp', '/run', '/dev', '/proc', '/sys', '/etc', '/usr', '/bin', '/sbin', '/nix'];
-const RESERVED_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
+const reserved = ['/', '/home', '/tmp', '/run', '/dev', '/proc', '/sys', '/etc', '/usr', '/bin', '/sbin', '/nix'];
+const reservedBelow = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
 
 /** True for a normalized path that is, or is in, a directory of the sandbox itself. */
-export const isSystemPath = (path: string): boolean => RESERVED.includes(path) || RESERVED_BELOW.test(path);
+export const isSystemPath = (path: string): boolean => reserved.includes(path) || reservedBelow.test(path);
 
 /** As `declaredPath`, for a path at which something is to be put. Throws Fault `unprocessable` for one of the system's. */
 export function freePath(declared: string, what: string): string {
@@ -213,7 +198,7 @@ export async function makeDirectories(base: string, relative: string, declared: 
 /** The mount that a path lies in: the deepest one. */
 export function mountOf(path: string, mounts: readonly PlacedMount[]): PlacedMount | undefined {
   return mounts
-    .filter(({ mountPath }) => below(path, mountPath) !== undefined)
+    .filter(({ mountPath }) => relativeTo(path, mountPath) !== undefined)
     .sort((a, b) => b.mountPath.length - a.mountPath.length)[0];
 }
 
@@ -230,7 +215,7 @@ export function placeOf(
     ...mounts.map(({ mountPath, hostPath }) => [mountPath, hostPath] as const),
   ] as const;
   const [deepest] = places
-    .filter(([declared]) => below(path, declared) !== undefined)
+    .filter(([declared]) => relativeTo(path, declared) !== undefined)
     .toSorted((a, b) => b[0].length - a[0].length);
-  return deepest === undefined ? null : { base: deepest[1], relative: below(path, deepest[0]) ?? '' };
+  return deepest === undefined ? null : { base: deepest[1], relative: relativeTo(path, deepest[0]) ?? '' };
 }

@@ -9,7 +9,7 @@ import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild, writeInside } from './child.ts';
 import { Guard } from './guard.ts';
 import {
-  below,
+  relativeTo,
   declaredHome,
   declaredWork,
   declaredPath,
@@ -71,8 +71,8 @@ export interface Kind {
   removed?(id: string, files: SandboxFiles): Promise<void>;
 }
 
-const CHANNEL = /^[a-z][a-z0-9-]{0,31}$/;
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const channelPattern = /^[a-z][a-z0-9-]{0,31}$/;
+const variable = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 export class LocalProvider implements SandboxProvider {
   readonly name: SandboxName;
@@ -177,7 +177,7 @@ const joined = (base: string, rest: string): string => (rest === '' ? base : `${
 
 export function checkSpec(spec: SandboxSpec): void {
   for (const { name, port } of spec.channels ?? []) {
-    if (!CHANNEL.test(name) || !Number.isInteger(port) || port < 1 || port > 65_535) {
+    if (!channelPattern.test(name) || !Number.isInteger(port) || port < 1 || port > 65_535) {
       throw new Fault('invalid', 'sandbox-channel', `A channel cannot be ${JSON.stringify(name)} at port ${port}`);
     }
   }
@@ -187,7 +187,7 @@ export function checkSpec(spec: SandboxSpec): void {
 /** Refused here, because a program would be started with half of it. */
 export function checkEnvironment(env: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(env)) {
-    if (!VARIABLE.test(name)) {
+    if (!variable.test(name)) {
       throw new Fault('unprocessable', 'sandbox-env', `${JSON.stringify(name)} cannot name an environment variable`);
     }
     if (value.includes('\0')) {
@@ -258,13 +258,13 @@ export class LocalSandbox implements Sandbox {
     const path = declaredPath(fromWork(declared), 'The path');
     const mount = mountOf(path, this.#record.mounts);
     if (mount !== undefined) {
-      return joined(this.mountIn(mount), below(path, mount.mountPath) ?? '');
+      return joined(this.mountIn(mount), relativeTo(path, mount.mountPath) ?? '');
     }
-    const inHome = below(path, declaredHome);
+    const inHome = relativeTo(path, declaredHome);
     if (inHome !== undefined) return joined(this.home, inHome);
-    const inWork = below(path, declaredWork);
+    const inWork = relativeTo(path, declaredWork);
     if (inWork !== undefined) return joined(this.workDir, inWork);
-    const inTmp = below(path, '/tmp');
+    const inTmp = relativeTo(path, '/tmp');
     if (inTmp !== undefined) return joined(this.#tmp, inTmp);
     return this.bindsMounts ? path : joined(this.workDir, path.slice(1));
   }
@@ -276,7 +276,7 @@ export class LocalSandbox implements Sandbox {
       if (isSystemPath(path) && (await this.#holdsDirectory(seen))) return seen;
       const mountPath = freePath(path, 'Directory');
       // Above a mount it is there, and to bind another over it would hide the mount.
-      if (this.mounts.some((mount) => mount.isBound && below(mount.mountPath, path) !== undefined)) return seen;
+      if (this.mounts.some((mount) => mount.isBound && relativeTo(mount.mountPath, path) !== undefined)) return seen;
       const hostPath = await makeDirectories(this.files.mounts, String(this.mounts.length), path);
       await this.recordMount({ mountPath, hostPath, isBound: true, url: '', ref: null, commit: '' });
       return seen;
@@ -300,8 +300,8 @@ export class LocalSandbox implements Sandbox {
         [this.files.work, this.workDir],
         [this.files.tmp, this.#tmp],
       ] as const
-    ).find(([dir]) => below(mount.hostPath, dir) !== undefined) ?? [mount.hostPath, mount.hostPath];
-    return joined(seen, below(mount.hostPath, host) ?? '');
+    ).find(([dir]) => relativeTo(mount.hostPath, dir) !== undefined) ?? [mount.hostPath, mount.hostPath];
+    return joined(seen, relativeTo(mount.hostPath, host) ?? '');
   }
 
   get bindsMounts(): boolean {

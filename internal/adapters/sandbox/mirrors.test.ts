@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -10,7 +11,7 @@ import { Mirrors } from './mirrors.ts';
 import { type MountRequest, mountRepository } from './sandbox.ts';
 import { open, testPath, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 120_000 };
+const time = { timeoutMs: 120_000 };
 const tokenText = 'a-token-of-the-installation';
 const authorization =
   (token = tokenText) =>
@@ -64,7 +65,7 @@ async function setUp(
       command:
         'git status --short --branch; git for-each-ref --format="%(refname) %(objectname)"; git ls-files -s | git hash-object --stdin; git config remote.origin.url; git fsck --connectivity-only 2>&1 | grep -v "^dangling\\|^notice" ; cat .git/shallow 2>/dev/null; find . -path ./.git -prune -o -type f -print | wc -l',
       cwd: mounted.path,
-      ...TIME,
+      ...time,
     });
     await kept.idle();
     const sent = server.log.slice(before).reduce((sum, { bytesDown }) => sum + bytesDown, 0);
@@ -72,7 +73,8 @@ async function setUp(
   };
   const mirrors = (): string[] => readdirSync(join(dataDir, 'mirrors'));
   const clock = { later: (ms: number) => void (nowMs += ms) };
-  return { repo, server, mount, mirrors, dataDir, troubles, clock, options };
+  const mirrorDir = (): string => join(dataDir, 'mirrors', mirrors()[0] ?? '');
+  return { repo, server, mount, mirrors, mirrorDir, dataDir, troubles, clock, options, kept, request };
 }
 
 for (const [count, kept] of [
@@ -167,4 +169,63 @@ test('a mirror that is broken, too old or too much goes, and mounts go on', asyn
   assert.equal(mirrors().length, 1);
   await Mirrors.open(dataDir, { ...options, maxBytes: Number(left) - 1 });
   assert.deepEqual(mirrors(), []);
+});
+
+test('a spare is taken by who comes while it is made, and not by who comes after the machine has begun anew', async (t) => {
+  const { repo, mount, mirrorDir, kept, request, options, dataDir, troubles } = await setUp(t);
+  const first = await mount();
+  const spare = join(mirrorDir(), `spare-${first.mounted.commit}`);
+  const file = 'd1/f1.txt';
+  rmSync(spare, { recursive: true });
+  const gate = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  let made = 0;
+  kept.prepare(kept.of({ scope: 'a project', url: request.url }), async (cwd, args) => {
+    const isLast = args[0] === 'reset';
+    if (isLast) begun.resolve();
+    if (isLast) await gate.promise;
+    const output = execFileSync('git', args, { cwd, encoding: 'utf8' });
+    if (isLast) made = statSync(join(cwd, file)).ino;
+    return output;
+  });
+  await begun.promise;
+  const coming = mount();
+  gate.resolve();
+  const second = await coming;
+  assert.deepEqual([statSync(join(second.path, file)).ino, second.output], [made, first.output]);
+  // Only what a push has changed is written anew.
+  const { ino } = statSync(join(spare, file));
+  await repo.commit({ 'd2/f2.txt': 'changed\n', 'd3/f3.txt': null, 'more/new.txt': 'new\n' });
+  const [third, plain] = [await mount(), await mount({}, null)];
+  assert.deepEqual([statSync(join(third.path, file)).ino, third.output], [ino, plain.output]);
+  assert.equal(readFileSync(join(third.path, 'd2/f2.txt'), 'utf8'), 'changed\n');
+  // Of a run of the machine that is over, files may be empty that the index calls right.
+  const old = readdirSync(mirrorDir()).find((name) => name.startsWith('spare-')) ?? '';
+  writeFileSync(join(mirrorDir(), 'boot'), 'an earlier run');
+  truncateSync(join(mirrorDir(), old, file), 0);
+  mkdirSync(join(mirrorDir(), 'making-0a1b2c3d'));
+  assert.equal((await mount()).output, plain.output);
+  await Mirrors.open(dataDir, { ...options, maxBytes: 1e9 });
+  assert.deepEqual(
+    readdirSync(mirrorDir()).filter((name) => name.startsWith('making-')),
+    [],
+  );
+  assert.deepEqual(troubles, []);
+});
+
+test('a mirror whose objects have rotted is cloned afresh', async (t) => {
+  const { mount, mirrorDir } = await setUp(t);
+  const first = await mount();
+  const mirror = mirrorDir();
+  rmSync(join(mirror, `spare-${first.mounted.commit}`), { recursive: true });
+  const packs = join(mirror, 'bare/objects/pack');
+  const pack = readdirSync(packs).find((name) => name.endsWith('.pack')) ?? '';
+  await chmod(join(packs, pack), 0o600);
+  const bytes = readFileSync(join(packs, pack));
+  // The beginning holds the newest commit, and the fetch reads no more.
+  bytes.fill(0xff, bytes.length >> 1);
+  writeFileSync(join(packs, pack), bytes);
+  const second = await mount();
+  assert.deepEqual([second.output, second.sent > first.sent / 2], [first.output, true]);
+  assert.equal((await mount()).output, first.output);
 });

@@ -3,7 +3,7 @@
 // the spare itself, which is its own from then on. Who may read is decided by the remote, each time, before anything of a
 // mirror is used. Deleting the directory costs time only (docs/reference/compile.md#mounts).
 
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import {
   chmod,
@@ -19,7 +19,8 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { basename, join } from 'node:path/posix';
-import { removeTree } from './layout.ts';
+import { sha256 } from '../../base/hash.ts';
+import { removeTree } from '../../base/remove-tree.ts';
 
 /** Runs git in a directory of ours, without a network; rejects where it fails, or says more than 64 MiB. */
 export type LocalGit = (cwd: string, args: readonly string[], signal: AbortSignal) => Promise<string>;
@@ -35,6 +36,8 @@ export interface MirrorOptions {
   readonly minFiles?: number;
   /** Hears of a spare that could not be made. */
   readonly onTrouble?: (error: unknown) => void;
+  /** Of the machine's run; default: the kernel's word. What was written in an earlier one may not be on its disk whole. */
+  readonly bootId?: string;
 }
 
 /** Whose a mirror is: a project never sees what another one fetched. */
@@ -55,20 +58,23 @@ export interface Measured {
 }
 
 /** From so many files, or bytes of objects, on: below, a clone costs little more than looking. */
-const WORTH = { files: 2_000, packBytes: 8 * 1024 * 1024 } as const;
+const worth = { files: 2_000, packBytes: 8 * 1024 * 1024 } as const;
 /** Each difference is a pack of its own; past so many the next mount begins anew. */
 const packsMax = 64;
 const abandonedAfterMs = 24 * 3_600_000;
 /** Of the disk, what is left free at least. */
 const freeShare = 0.1;
-const KEY = /^[0-9a-f]{64}$/;
-const SPARE = /^spare-([0-9a-f]{40}|[0-9a-f]{64})$/;
+const key = /^[0-9a-f]{64}$/;
+const sparePattern = /^spare-([0-9a-f]{40}|[0-9a-f]{64})$/;
+const makingPattern = /^making-[0-9a-f]{8}$/;
 
 export class Mirrors {
   readonly #dir: string;
   readonly #options: MirrorOptions;
   readonly #turns = new Map<string, Promise<unknown>>();
   readonly #making = new Map<string, Promise<void>>();
+  /** Of those, what has its turn. */
+  readonly #begun = new Map<string, Promise<void>>();
   readonly #closing = new AbortController();
 
   private constructor(dir: string, options: MirrorOptions) {
@@ -81,16 +87,15 @@ export class Mirrors {
     const dir = join(dataDir, 'mirrors');
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await chmod(dir, 0o700);
-    const mirrors = new Mirrors(dir, options);
+    const bootId = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '');
+    const mirrors = new Mirrors(dir, { bootId: bootId.trim(), ...options });
     await mirrors.#trim();
     return mirrors;
   }
 
   /** The mirror of a repository, there or not. */
   of({ scope, url, shallow }: MirrorKey): Mirror {
-    const name = createHash('sha256')
-      .update(JSON.stringify([scope, url, shallow?.depth ?? 0, shallow?.ref ?? '']))
-      .digest('hex');
+    const name = sha256(JSON.stringify([scope, url, shallow?.depth ?? 0, shallow?.ref ?? '']));
     return new Mirror(join(this.#dir, name), this.#options);
   }
 
@@ -115,14 +120,36 @@ export class Mirrors {
   prepare(mirror: Mirror, git: LocalGit): void {
     if (this.#closing.signal.aborted || this.#making.has(mirror.dir)) return;
     const before = [...this.#making.values()];
+    const make = (): Promise<void> => {
+      const begun = mirror.makeSpare(git, this.#closing.signal).finally(() => this.#begun.delete(mirror.dir));
+      this.#begun.set(mirror.dir, begun);
+      return begun;
+    };
     const making = Promise.allSettled(before)
-      .then(() => mirror.makeSpare(git, this.#closing.signal))
+      .then(make)
       .then(() => this.#trim())
       .catch((error: unknown) => {
         if (!this.#closing.signal.aborted) this.#options.onTrouble?.(error);
       })
       .finally(() => this.#making.delete(mirror.dir));
     this.#making.set(mirror.dir, making);
+  }
+
+  /**
+   * Resolves when the spare of this mirror that is being made at this moment is there, or could not be made: what is begun is
+   * ready before all of its files are written beside it a second time. Rejects with the signal.
+   */
+  async ready(mirror: Mirror, signal: AbortSignal): Promise<void> {
+    const begun = this.#begun.get(mirror.dir);
+    if (begun === undefined) return;
+    const ended = Promise.withResolvers<void>();
+    const end = (): void => ended.resolve();
+    signal.addEventListener('abort', end, { once: true });
+    begun.then(end, end);
+    if (signal.aborted) end();
+    await ended.promise;
+    signal.removeEventListener('abort', end);
+    signal.throwIfAborted();
   }
 
   /** Resolves when no spare is being made: for tests and measures. */
@@ -145,10 +172,13 @@ export class Mirrors {
     const kept: { readonly dir: string; readonly usedMs: number; readonly bytes: number }[] = [];
     for (const { name, usedMs, bytes } of found) {
       const dir = join(this.#dir, name);
-      const isOld = now() - usedMs > (KEY.test(name) ? keepMs : abandonedAfterMs);
+      const isOld = now() - usedMs > (key.test(name) ? keepMs : abandonedAfterMs);
       if (this.#turns.has(name) || this.#making.has(dir)) continue;
       if (isOld) await removeTree(dir);
-      else kept.push({ dir, usedMs, bytes });
+      else {
+        await removeHalfMade(dir);
+        kept.push({ dir, usedMs, bytes });
+      }
     }
     let total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
     for (const { dir, bytes } of kept.toSorted((a, b) => a.usedMs - b.usedMs)) {
@@ -191,7 +221,7 @@ export class Mirror {
   async fill(stage: string, of: Measured, git: LocalGit, signal: AbortSignal): Promise<boolean> {
     const { maxBytes, now } = this.#options;
     const packBytes = await packBytesOf(join(stage, '.git'));
-    if (of.files < (this.#options.minFiles ?? WORTH.files) && packBytes < WORTH.packBytes) return false;
+    if (of.files < (this.#options.minFiles ?? worth.files) && packBytes < worth.packBytes) return false;
     // Objects in the mirror, and objects and files in the spare.
     const bytes = 2 * packBytes + of.bytes;
     const disk = await statfs(stage);
@@ -255,6 +285,8 @@ export class Mirror {
 
   async makeSpare(git: LocalGit, signal: AbortSignal): Promise<void> {
     if (!(await this.isThere()) || (await this.#spare()) !== null) return;
+    for (const name of await readdir(this.dir)) if (sparePattern.test(name)) await removeTree(join(this.dir, name));
+    await removeHalfMade(this.dir);
     const fresh = join(this.dir, `making-${randomBytes(4).toString('hex')}`);
     const [commit = ''] = (await readFile(join(this.dir, 'measured'), 'utf8')).split(' ');
     try {
@@ -263,6 +295,7 @@ export class Mirror {
       await bringUp(fresh, this.bare);
       await git(fresh, ['update-ref', '--no-deref', 'HEAD', commit], signal);
       await git(fresh, ['reset', '--quiet', '--hard', commit], signal);
+      await writeFile(join(this.dir, 'boot'), this.#options.bootId ?? '');
       await rename(fresh, join(this.dir, `spare-${commit}`));
     } finally {
       await removeTree(fresh);
@@ -274,9 +307,12 @@ export class Mirror {
     return removeTree(this.dir);
   }
 
+  /** One of an earlier run of the machine is none: files that it says are there may be empty. */
   async #spare(): Promise<{ readonly name: string; readonly commit: string } | null> {
+    const boot = await readFile(join(this.dir, 'boot'), 'utf8').catch(() => null);
+    if (boot !== (this.#options.bootId ?? '')) return null;
     for (const name of await readdir(this.dir)) {
-      const commit = SPARE.exec(name)?.[1];
+      const commit = sparePattern.exec(name)?.[1];
       if (commit !== undefined) return { name, commit };
     }
     return null;
@@ -294,6 +330,12 @@ async function bringUp(stage: string, bare: string): Promise<void> {
   await copyPacks(bare, own);
   await copyIfThere(join(bare, 'packed-refs'), join(own, 'packed-refs'));
   await copyIfThere(join(bare, 'shallow'), join(own, 'shallow'));
+}
+
+/** What a daemon was making when it was killed. */
+async function removeHalfMade(dir: string): Promise<void> {
+  const names = await readdir(dir).catch(() => []);
+  for (const name of names) if (makingPattern.test(name)) await removeTree(join(dir, name));
 }
 
 const packsOf = async (repository: string): Promise<string[]> =>

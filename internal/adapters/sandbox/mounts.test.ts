@@ -8,8 +8,8 @@ import { GitServer } from '../../base/testkit/git-server.ts';
 import { type MountOptions, type MountRequest, mountRepository } from './sandbox.ts';
 import { commandLines, open, testPath, providers, runId, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 120_000 };
-const OPTIONS: MountOptions = { allowPrivateNetwork: true, path: testPath };
+const time = { timeoutMs: 120_000 };
+const options: MountOptions = { allowPrivateNetwork: true, path: testPath };
 const token = `canary-installation-token-${runId}`;
 const encoded = Buffer.from(`x-access-token:${token}`).toString('base64');
 const authorization = () => Promise.resolve(`Basic ${encoded}`);
@@ -46,7 +46,7 @@ for (const name of providers) {
     };
     const { sandbox, dataDir } = await box(t, name);
     const author = { name: '--unset', email: 'robot@example.com' };
-    const mount = await mountRepository(sandbox, request(url, { commitAuthor: author }), OPTIONS);
+    const mount = await mountRepository(sandbox, request(url, { commitAuthor: author }), options);
     assert.deepEqual([mount.commit, mount.branch, mount.isMoved], [head, 'main', name === 'process']);
     assert.deepEqual(shown, []);
     assert.equal(sandbox.pathIn('/workspace/widgets/bin'), `${mount.path}/bin`);
@@ -54,13 +54,13 @@ for (const name of providers) {
       command:
         'cat a.txt; test -x bin/run; git status --short --branch; git log --format=%s | wc -l; git config user.name; git remote get-url origin; git config -l --local | grep -ci "header\\|credential"',
       cwd: mount.path,
-      ...TIME,
+      ...time,
     });
     assert.deepEqual(output.trim().split('\n'), ['two', '## main...origin/main', '2', '--unset', url, '0']);
-    const found = await sandbox.run({ command: ['grep', '-rla', token, dataDir], ...TIME });
+    const found = await sandbox.run({ command: ['grep', '-rla', token, dataDir], ...time });
     assert.notEqual(found.code, 0);
     assert.equal(
-      (await sandbox.run({ command: `grep -rla '${encoded}' ~ ${mount.path} $TMPDIR || true`, ...TIME })).output,
+      (await sandbox.run({ command: `grep -rla '${encoded}' ~ ${mount.path} $TMPDIR || true`, ...time })).output,
       '',
     );
   });
@@ -68,14 +68,14 @@ for (const name of providers) {
   test(`${name}: a path outside of home and work is shown there where that can be done`, async (t) => {
     const { url } = await remote(t);
     const { sandbox, dir } = await box(t, name);
-    const mount = await mountRepository(sandbox, request(url, { mountPath: '/data/x/' }), OPTIONS);
+    const mount = await mountRepository(sandbox, request(url, { mountPath: '/data/x/' }), options);
     assert.equal(mount.path, name === 'process' ? join(dir, 'work/data/x') : '/data/x');
     assert.equal(mount.isMoved, name === 'process');
-    const nested = await mountRepository(sandbox, request(url, { mountPath: '/data/x/sub/y' }), OPTIONS);
-    const home = await mountRepository(sandbox, request(url, { mountPath: '/home/user/src/z' }), OPTIONS);
+    const nested = await mountRepository(sandbox, request(url, { mountPath: '/data/x/sub/y' }), options);
+    const home = await mountRepository(sandbox, request(url, { mountPath: '/home/user/src/z' }), options);
     await sandbox.makeDirectory('/data');
     for (const path of [mount.path, nested.path, home.path]) {
-      assert.equal((await sandbox.run({ command: 'cat a.txt', cwd: path, ...TIME })).output, 'one\n', path);
+      assert.equal((await sandbox.run({ command: 'cat a.txt', cwd: path, ...time })).output, 'one\n', path);
     }
     assert.equal(sandbox.pathIn('/data/x/sub/y/a.txt'), `${nested.path}/a.txt`);
   });
@@ -109,12 +109,12 @@ test('branches, tags, full names and commits are found, a branch before a tag, a
         ...(ref !== undefined && { ref }),
         ...(depth !== undefined && { depth }),
       });
-      const mount = await mountRepository(sandbox, wanted, OPTIONS);
+      const mount = await mountRepository(sandbox, wanted, options);
       assert.deepEqual([mount.commit, mount.branch], [commit, branch], `${ref}`);
       const { output } = await sandbox.run({
         command: 'git rev-parse HEAD; git rev-list --count HEAD',
         cwd: mount.path,
-        ...TIME,
+        ...time,
       });
       const count = depth === 1 || commit === first ? '1' : commit === side ? output.split('\n')[1] : '2';
       assert.equal(output, `${commit}\n${count}\n`);
@@ -144,7 +144,7 @@ test('what does not exist, is refused or is no ref is said, and leaves nothing',
     [{ mountPath: '/' }, 'mount-path', /belongs to the sandbox itself/],
   ];
   for (const [more, code, message] of cases) {
-    const error = await mountRepository(sandbox, request(url, more), OPTIONS).then(
+    const error = await mountRepository(sandbox, request(url, more), options).then(
       () => assert.fail(JSON.stringify(more)),
       (caught: unknown) => caught as Error & { code: string },
     );
@@ -153,14 +153,14 @@ test('what does not exist, is refused or is no ref is said, and leaves nothing',
     assert.equal(error.message.includes('d3Jvbmc'), false);
   }
   assert.equal(existsSync(join(dir, 'work/widgets')), false);
-  await mountRepository(sandbox, request(url), OPTIONS);
-  await assert.rejects(mountRepository(sandbox, request(url), OPTIONS), /another repository is mounted there/);
+  await mountRepository(sandbox, request(url), options);
+  await assert.rejects(mountRepository(sandbox, request(url), options), /another repository is mounted there/);
 });
 
 test('private networks are not reached unless that is allowed', async (t) => {
   const { url } = await remote(t);
   const { sandbox } = await box(t);
-  const closed = { ...OPTIONS, allowPrivateNetwork: false };
+  const closed = { ...options, allowPrivateNetwork: false };
   for (const address of [
     'https://127.0.0.1/a/b',
     'https://localhost/a/b',
@@ -185,7 +185,7 @@ test('an answer that leads elsewhere is not followed, and the credential is not 
     headers: { location: `${other.url('widgets.git')}/info/refs?service=git-upload-pack` },
   });
   const { sandbox } = await box(t);
-  await assert.rejects(mountRepository(sandbox, request(url), OPTIONS), /cannot be cloned now/);
+  await assert.rejects(mountRepository(sandbox, request(url), options), /cannot be cloned now/);
   assert.equal(other.log.length, 0);
 });
 
@@ -202,13 +202,13 @@ test('links, hooks, filters and submodules of a repository do nothing outside', 
     'hooks/post-checkout': { executable: `#!/bin/sh\ntouch ${touch}\n` },
   });
   const { sandbox } = await box(t);
-  const mount = await mountRepository(sandbox, request(url), OPTIONS);
+  const mount = await mountRepository(sandbox, request(url), options);
   assert.equal(lstatSync(join(mount.path, 'abs')).isSymbolicLink(), true);
   assert.equal(readFileSync(join(mount.path, 'x.bin'), 'utf8'), 'version https://git-lfs.github.com/spec/v1\n');
   assert.equal(existsSync(touch), false);
   assert.equal(existsSync(join(mount.path, '.git/hooks')), false);
   await assert.rejects(
-    mountRepository(sandbox, request(url, { mountPath: '/workspace/widgets/abs/in' }), OPTIONS),
+    mountRepository(sandbox, request(url, { mountPath: '/workspace/widgets/abs/in' }), options),
     /abs is no plain directory there/,
   );
   assert.equal(existsSync(join(outside, 'in')), false);
@@ -223,7 +223,7 @@ test('links that a session left do not lead a clone out', async (t) => {
   await writeFile(join(dir, 'work/taken/file'), '');
   for (const mountPath of ['/workspace/link/x', '/workspace/link', '/workspace/taken']) {
     await assert.rejects(
-      mountRepository(sandbox, request(url, { mountPath }), OPTIONS),
+      mountRepository(sandbox, request(url, { mountPath }), options),
       /no plain directory|something else at this path/,
     );
   }
@@ -241,7 +241,7 @@ test('a tree that names .git, or climbs, is refused', async (t) => {
     const tree = await repo.writeObject('tree', entry('40000', name, config));
     await repo.commitTree(tree, { branch: 'evil' });
     await assert.rejects(
-      mountRepository(sandbox, request(url, { ref: 'evil', depth: 1, mountPath: '/workspace/evil' }), OPTIONS),
+      mountRepository(sandbox, request(url, { ref: 'evil', depth: 1, mountPath: '/workspace/evil' }), options),
       (error: Error & { code: string }) => error.code === 'mount-tree',
       name,
     );
@@ -253,7 +253,7 @@ test('sizes are measured before files are written, also of a tree that repeats i
   const { repo, url } = await remote(t, { 'big.txt': 'x'.repeat(200_000) });
   const { sandbox } = await box(t);
   const limited = (more: Partial<MountOptions>, ref = 'main') =>
-    mountRepository(sandbox, request(url, { ref, depth: 1, mountPath: '/workspace/big' }), { ...OPTIONS, ...more });
+    mountRepository(sandbox, request(url, { ref, depth: 1, mountPath: '/workspace/big' }), { ...options, ...more });
   await assert.rejects(limited({ maxTreeBytes: 100_000 }), /more than 100000 bytes of files/);
   await assert.rejects(limited({ maxPackBytes: 100 }), /more than 100 bytes of objects/);
   let id = await repo.writeObject('blob', Buffer.from('lol'));
@@ -274,7 +274,7 @@ test('a server that says nothing is left when the time is over, and nothing keep
   server.fault = () => ({ kind: 'slow', delayMs: 5_000 });
   const { sandbox } = await box(t);
   await assert.rejects(
-    mountRepository(sandbox, request(url), { ...OPTIONS, timeoutMs: 400 }),
+    mountRepository(sandbox, request(url), { ...options, timeoutMs: 400 }),
     /not cloned within 0.4 s/,
   );
   assert.deepEqual(commandLines(new URL(url).host), []);
@@ -285,16 +285,16 @@ test('a git that is too old to keep the rules, or none, is refused', async (t) =
   const { sandbox, dataDir } = await box(t);
   const bin = join(dataDir, 'bin');
   await mkdir(bin);
-  await assert.rejects(mountRepository(sandbox, request(url), { ...OPTIONS, path: bin }), /no git program/);
+  await assert.rejects(mountRepository(sandbox, request(url), { ...options, path: bin }), /no git program/);
   await writeFile(join(bin, 'git'), '#!/bin/sh\necho git version 2.30.2\n', { mode: 0o755 });
-  await assert.rejects(mountRepository(sandbox, request(url), { ...OPTIONS, path: bin }), /need git 2.37 .* 2.30.2/);
+  await assert.rejects(mountRepository(sandbox, request(url), { ...options, path: bin }), /need git 2.37 .* 2.30.2/);
   assert.equal(server.log.length, 0);
 });
 
 test('mounts are remembered by a sandbox that is opened again', async (t) => {
   const { url } = await remote(t);
   const { sandbox, provider } = await box(t);
-  const mount = await mountRepository(sandbox, request(url, { mountPath: '/srv/widgets' }), OPTIONS);
+  const mount = await mountRepository(sandbox, request(url, { mountPath: '/srv/widgets' }), options);
   await sandbox.stop();
   const again = await provider.reopen('one');
   assert.equal(again?.pathIn('/srv/widgets/a.txt'), `${mount.path}/a.txt`);

@@ -89,16 +89,16 @@ function ps(args: readonly string[]): Promise<string> {
   });
 }
 
-const ROW = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s*(.*)$/;
-const ENDED = /^[ZX]/;
+const row = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s*(.*)$/;
+const ended = /^[ZX]/;
 const markerIn = new RegExp(`\\s${markerName}=(\\S+)`);
 
 export const fromPs: ProcessTable = {
   list: async () => {
     const text = await ps([...allArgs, '-o', 'pid=,ppid=,pgid=,stat=,command=']);
     return text.split('\n').flatMap((line) => {
-      const [, pid, parent, group, state = 'Z', rest = ''] = ROW.exec(line) ?? [];
-      if (ENDED.test(state) || Number(pid) === process.pid) return [];
+      const [, pid, parent, group, state = 'Z', rest = ''] = row.exec(line) ?? [];
+      if (ended.test(state) || Number(pid) === process.pid) return [];
       return [
         { pid: Number(pid), parent: Number(parent), group: Number(group), marker: markerIn.exec(rest)?.[1] ?? null },
       ];
@@ -106,7 +106,7 @@ export const fromPs: ProcessTable = {
   },
   isRunning: async (pid) => {
     const state = (await ps(['-o', 'stat=', '-p', String(pid)])).trim();
-    return state !== '' && !ENDED.test(state);
+    return state !== '' && !ended.test(state);
   },
   // The name and its value stand apart in what awk is given, so that it does not find itself.
   find: `/bin/ps ${allArgs.join(' ')} -o pid=,stat=,command= | awk -v value="$1" '$2 !~ /^[ZX]/ && index($0, " ${markerName}=" value) { print $1 }'`,

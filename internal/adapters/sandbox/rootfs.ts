@@ -4,15 +4,15 @@
 import { lstat, readdir, readlink } from 'node:fs/promises';
 import { join } from 'node:path/posix';
 import { pathInRoot } from '../../base/root-path.ts';
-import { below } from './layout.ts';
+import { relativeTo } from './layout.ts';
 import type { RootFileSystem } from './types.ts';
 
 /** Where systems keep the certificates that all programs trust, in one file. */
-export const BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/cert.pem'];
-const NODES = ['/usr/local/bin/node', '/usr/bin/node', '/bin/node'];
+export const bundles = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/cert.pem'];
+const nodes = ['/usr/local/bin/node', '/usr/bin/node', '/bin/node'];
 /** The sandbox's own, at the top and in /etc. */
-const OWN = new Set(['/dev', '/proc', '/sys', '/run', '/tmp', '/home', '/workspace']);
-const OWN_ETC = new Set(['/etc/passwd', '/etc/group', '/etc/hosts', '/etc/resolv.conf', '/etc/shadow', '/etc/gshadow']);
+const own = new Set(['/dev', '/proc', '/sys', '/run', '/tmp', '/home', '/workspace']);
+const ownEtc = new Set(['/etc/passwd', '/etc/group', '/etc/hosts', '/etc/resolv.conf', '/etc/shadow', '/etc/gshadow']);
 
 /**
  * Arguments of bubblewrap that show a root file system. `places`: paths at which something else is put; what lies above
@@ -26,7 +26,7 @@ async function binds(root: string, path: string, places: readonly string[]): Pro
   const args: string[] = [];
   for (const name of (await readdir(join(root, path))).sort()) {
     const at = `${path}/${name}`;
-    if (OWN.has(at) || OWN_ETC.has(at)) continue;
+    if (own.has(at) || ownEtc.has(at)) continue;
     const found = await lstat(join(root, at));
     if (found.isSymbolicLink()) args.push('--symlink', await readlink(join(root, at)), at);
     else if (found.isFile()) args.push('--ro-bind', join(root, at), at);
@@ -41,7 +41,7 @@ async function binds(root: string, path: string, places: readonly string[]): Pro
 /** Whether something is to be put below the directory, where nothing is yet. */
 async function lacks(root: string, at: string, places: readonly string[]): Promise<boolean> {
   for (const place of places) {
-    const isBelow = place !== at && below(place, at) !== undefined;
+    const isBelow = place !== at && relativeTo(place, at) !== undefined;
     if (isBelow && (await pathInRoot(root, place)) !== place) return true;
   }
   return false;
@@ -50,12 +50,12 @@ async function lacks(root: string, at: string, places: readonly string[]): Promi
 /** The Node of a root file system, as the sandbox sees it; null where it has none, or there is no root file system. */
 export async function nodeOf(rootfs: RootFileSystem | undefined): Promise<string | null> {
   if (rootfs === undefined) return null;
-  for (const path of NODES) if ((await pathInRoot(rootfs.path, path)) !== null) return path;
+  for (const path of nodes) if ((await pathInRoot(rootfs.path, path)) !== null) return path;
   return null;
 }
 
 /** Bundles of certificates of a root file system, by the paths of their files. */
 export async function bundlesIn(root: string): Promise<string[]> {
-  const there = await Promise.all(BUNDLES.map((path) => pathInRoot(root, path)));
+  const there = await Promise.all(bundles.map((path) => pathInRoot(root, path)));
   return [...new Set(there.filter((path) => path !== null))];
 }

@@ -19,7 +19,7 @@ import {
   temporary,
 } from './test-support.ts';
 
-const TIME = { timeoutMs: 120_000 };
+const time = { timeoutMs: 120_000 };
 
 test('auto is bubblewrap where it works, and else process, which says why', async (t) => {
   const { facts } = await openSandboxes({ dataDir: temporary(t), sandbox: 'auto', host: { PATH: testPath } });
@@ -66,7 +66,7 @@ for (const name of providers) {
     assert.equal(line.toString(), `${secret} ${sandbox.home} ${sandbox.workDir}\n`);
     assert.deepEqual(commandLines(secret), []);
     assert.deepEqual(commandLines(dataDir), []);
-    const files = await sandbox.run({ command: ['grep', '-r', secret, dataDir], ...TIME });
+    const files = await sandbox.run({ command: ['grep', '-r', secret, dataDir], ...time });
     assert.notEqual(files.code, 0);
     child.stdin.end();
     assert.deepEqual(await child.exited, { code: 0, signal: null });
@@ -75,7 +75,7 @@ for (const name of providers) {
   test(`${name}: nothing of the daemon's own environment is inherited`, async (t) => {
     const { provider } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
-    const { output } = await sandbox.run({ command: 'env', env: { MINE: '1' }, ...TIME });
+    const { output } = await sandbox.run({ command: 'env', env: { MINE: '1' }, ...time });
     const names = output.split('\n').map((line) => line.split('=')[0]);
     const allowed = ['HOME', 'LANG', 'LOGNAME', 'MINE', 'PATH', 'PWD', 'SHELL', 'SVC_SANDBOX_ID', 'TMPDIR', 'USER'];
     assert.deepEqual(
@@ -141,14 +141,14 @@ for (const name of providers) {
   test(`${name}: output is the last of it, and values are masked`, async (t) => {
     const { provider } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
-    const long = await sandbox.run({ command: 'yes 0123456789 | head -c 3000000; echo the end', ...TIME });
+    const long = await sandbox.run({ command: 'yes 0123456789 | head -c 3000000; echo the end', ...time });
     assert.equal(long.code, 0);
     assert.ok(long.output.length <= 16 * 1024 && long.output.endsWith('the end\n'));
     const said = await sandbox.run({
       command: 'echo "$A" >&2',
       env: { A: 'sesame-open' },
       masked: ['sesame-open'],
-      ...TIME,
+      ...time,
     });
     assert.equal(said.output, '***\n');
   });
@@ -165,7 +165,7 @@ for (const name of providers) {
     const later = await open(t, name, dataDir);
     const again = await later.provider.reopen('one');
     assert.ok(again);
-    const { output } = await again.run({ command: 'cat ~/.config/a.json; stat -c %a ~/.config/a.json', ...TIME });
+    const { output } = await again.run({ command: 'cat ~/.config/a.json; stat -c %a ~/.config/a.json', ...time });
     assert.equal(output, '{"a":1}640\n');
     await again.destroy();
     assert.equal(existsSync(join(dataDir, 'sandboxes', 'one')), false);
@@ -185,14 +185,14 @@ for (const name of providers) {
     ]) {
       const cwd = await sandbox.makeDirectory(path);
       assert.equal(cwd, sandbox.pathIn(path));
-      assert.equal((await sandbox.run({ command: 'touch x && pwd', cwd, ...TIME })).output, `${cwd}\n`);
+      assert.equal((await sandbox.run({ command: 'touch x && pwd', cwd, ...time })).output, `${cwd}\n`);
       const absolute = path.startsWith('/') ? path : `/workspace/${path}`;
       assert.ok(name === 'bubblewrap' ? cwd === absolute : cwd.startsWith(dataDir));
     }
     assert.equal(existsSync(`/svc-declared-${runId}`), false);
     for (const path of ['/', '/usr']) {
       const cwd = await sandbox.makeDirectory(path);
-      assert.equal((await sandbox.run({ command: 'pwd', cwd, ...TIME })).output, `${cwd}\n`);
+      assert.equal((await sandbox.run({ command: 'pwd', cwd, ...time })).output, `${cwd}\n`);
       if (name === 'bubblewrap') assert.equal(cwd, path);
     }
     await assert.rejects(sandbox.makeDirectory('../out'), /is not an absolute path without \.\./);
@@ -239,7 +239,7 @@ for (const name of providers) {
   test(`${name}: a program that is not there, a wrong name and a NUL are refused without repeating a value`, async (t) => {
     const { provider } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
-    const gone = await sandbox.run({ command: ['/no/such/program'], ...TIME }).catch((error: unknown) => error);
+    const gone = await sandbox.run({ command: ['/no/such/program'], ...time }).catch((error: unknown) => error);
     if (gone instanceof Error) assert.match(gone.message, /cannot be started in the sandbox \(ENOENT\)/);
     else assert.match((gone as { output: string }).output, /No such file/);
     await assert.rejects(sandbox.spawn({ argv: ['true'], env: { 'A=B': 'v' } }), /cannot name an environment variable/);
@@ -301,7 +301,7 @@ test('directories with links and unwritable directories are removed without leav
   await writeFile(join(outside, 'precious'), 'still here');
   const sandbox = await provider.create({ id: 'one' });
   await symlink(outside, join(dataDir, 'sandboxes/one/home/link'));
-  await sandbox.run({ command: 'mkdir -p ~/cache/a && touch ~/cache/a/b && chmod -R a-w ~/cache', ...TIME });
+  await sandbox.run({ command: 'mkdir -p ~/cache/a && touch ~/cache/a/b && chmod -R a-w ~/cache', ...time });
   await sandbox.destroy();
   assert.equal(existsSync(join(dataDir, 'sandboxes/one')), false);
   assert.equal(await readFile(join(outside, 'precious'), 'utf8'), 'still here');

@@ -17,6 +17,7 @@ import { EngineError, type EngineFacts } from '../engine/engine.ts';
 import type { Engine } from '../engine/types.ts';
 import { EngineProvider } from './engine-provider.ts';
 import type { SandboxCapabilities, SandboxName, SandboxProvider } from './types.ts';
+import { type Place, textOf, type WireDoor } from './wire-door.ts';
 
 export { findProgram } from './bubblewrap.ts';
 export type { SandboxCommand } from './command.ts';
@@ -27,6 +28,7 @@ export { packPart, restoreParts, type SnapshotPart, snapshotParts } from './snap
 export { isSystemPath } from './layout.ts';
 export { Mirrors } from './mirrors.ts';
 export { SetupCache } from './setup-cache.ts';
+export { WireDoor } from './wire-door.ts';
 export type {
   Channel,
   Exit,
@@ -57,6 +59,10 @@ export interface EngineChoice {
   readonly isLocal: boolean;
   /** After so much silence a box ends itself, and its wire is given up. Default 60. */
   readonly lostSeconds?: number;
+  /** Where boxes come to (`wire: dial`); absent: the wire is a stream into them. */
+  readonly door?: WireDoor;
+  /** Addresses of this daemon that no box may reach. */
+  readonly around?: readonly Place[];
 }
 
 export interface SandboxSettings {
@@ -129,7 +135,8 @@ async function openEngine(
   const unlimited = [memory, cpu].filter((why) => why !== null).join(' and ');
   const resources = unlimited === '' ? `enforced by ${facts.version}` : `not enforced: ${unlimited}`;
   const runtime = facts.runtime === null ? '' : ` with ${facts.runtime}`;
-  const why = `${facts.version}${runtime} answers at ${setting}`;
+  const dialed = chosen.door === undefined ? '' : `; pods dial ${textOf(chosen.door.place)}`;
+  const why = `${facts.version}${runtime} answers at ${setting}${dialed}`;
   const { capabilities } = provider;
   return { provider, facts: { inUse: name, why, capabilities, resources, version: facts.version, engine: facts } };
 }

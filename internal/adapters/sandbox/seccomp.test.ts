@@ -3,11 +3,11 @@ import { describe, it, test } from 'node:test';
 import { disablesUserns } from './bubblewrap.ts';
 import { seccompProgram } from './seccomp.ts';
 
-const AUDIT = { x64: 0xc000_003e, arm64: 0xc000_00b7 } as const;
-type Arch = keyof typeof AUDIT;
+const auditTable = { x64: 0xc000_003e, arm64: 0xc000_00b7 } as const;
+type Arch = keyof typeof auditTable;
 
 /** What the kernel does with a program: the answer to a call of that number with these arguments. */
-function answer(arch: Arch, call: number, args: readonly number[] = [], audit: number = AUDIT[arch]): string {
+function answer(arch: Arch, call: number, args: readonly number[] = [], audit: number = auditTable[arch]): string {
   const program = seccompProgram(arch) ?? Buffer.alloc(0);
   const data = Buffer.alloc(64);
   data.writeUInt32LE(call, 0);

@@ -45,7 +45,7 @@ interface Limits {
 const isFresh = (at: number, { now, ttlMs }: Limits): boolean => ttlMs === null || now.getTime() - at <= ttlMs;
 
 const headBytes = 256;
-const KEY = /^[0-9a-f]{64}$/;
+const keyPattern = /^[0-9a-f]{64}$/;
 const abandonedAfterMs = 24 * 3_600_000;
 
 export class SetupCache {
@@ -160,7 +160,7 @@ export class SetupCache {
   }
 
   #path(key: string): string {
-    if (!KEY.test(key)) throw new Error('a key of the setup cache is a SHA-256');
+    if (!keyPattern.test(key)) throw new Error('a key of the setup cache is a SHA-256');
     return join(this.#dir, key);
   }
 
@@ -169,7 +169,7 @@ export class SetupCache {
     for (const name of await readdir(this.#dir)) {
       const path = join(this.#dir, name);
       const at = await stat(path).catch(() => null); // Pruned by another daemon meanwhile.
-      if (at !== null) found.push({ path, size: at.size, mtimeMs: at.mtimeMs, isEntry: KEY.test(name) });
+      if (at !== null) found.push({ path, size: at.size, mtimeMs: at.mtimeMs, isEntry: keyPattern.test(name) });
     }
     let total = 0;
     for (const { path, size, mtimeMs, isEntry } of found.sort((a, b) => b.mtimeMs - a.mtimeMs)) {

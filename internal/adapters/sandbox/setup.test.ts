@@ -8,9 +8,9 @@ import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { buildImage, runSetup, type Sandbox, SetupCache, SetupFailed, type StepReport } from './sandbox.ts';
 import { runId, commandLines, open, providers, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 120_000 };
-const NOW = new Date('2026-01-02T03:04:05Z');
-const later = (seconds: number): Date => new Date(NOW.getTime() + seconds * 1000);
+const time = { timeoutMs: 120_000 };
+const nowTable = new Date('2026-01-02T03:04:05Z');
+const later = (seconds: number): Date => new Date(nowTable.getTime() + seconds * 1000);
 
 async function house(t: TestContext, name: (typeof providers)[number] = 'process') {
   const { provider, dataDir } = await open(t, name);
@@ -23,7 +23,7 @@ async function house(t: TestContext, name: (typeof providers)[number] = 'process
     more: { now?: Date; ttl?: string; scope?: string } = {},
   ) => {
     const steps: StepReport[] = [];
-    const { now = NOW, ttl, scope = 'project' } = more;
+    const { now = nowTable, ttl, scope = 'project' } = more;
     await runSetup(sandbox, {
       cache,
       scope,
@@ -37,8 +37,8 @@ async function house(t: TestContext, name: (typeof providers)[number] = 'process
   return { fresh, run, cache, dataDir, dir: join(dataDir, 'setup-cache') };
 }
 
-const said = async (sandbox: Sandbox, command: string) => (await sandbox.run({ command, ...TIME })).output.trim();
-const INSTALL = {
+const said = async (sandbox: Sandbox, command: string) => (await sandbox.run({ command, ...time })).output.trim();
+const install = {
   name: 'install',
   commands: [
     'mkdir -p ~/.cache/x && date +%N > ~/.cache/x/stamp',
@@ -55,7 +55,7 @@ for (const name of providers) {
     await runSetup(sandbox, {
       cache,
       scope: 'p',
-      now: NOW,
+      now: nowTable,
       env: { WHO: 'me' },
       workingDirectory: '/workspace/sub',
       setup: [
@@ -69,8 +69,8 @@ for (const name of providers) {
   test(`${name}: what a step kept is put back in the next sandbox, and the step is not run`, async (t) => {
     const { fresh, run } = await house(t, name);
     const [first, second] = [await fresh(), await fresh()];
-    assert.equal(await run(first, [INSTALL], { ttl: '24h' }), 'miss');
-    assert.equal(await run(second, [INSTALL], { ttl: '24h', now: later(86_400) }), 'hit');
+    assert.equal(await run(first, [install], { ttl: '24h' }), 'miss');
+    assert.equal(await run(second, [install], { ttl: '24h', now: later(86_400) }), 'hit');
     const show = 'cat ~/.cache/x/stamp; stat -c %a ~/.cache/x/stamp; readlink ~/.cache/x/link';
     const made = await said(first, show);
     assert.match(made, /^\d+\n755\n\/etc\/passwd$/);
@@ -85,20 +85,20 @@ test('another key, command, file, scope or an age past the ttl is a miss', async
     await said(sandbox, 'rm -rf ~/.cache');
     return run(sandbox, [step], more);
   };
-  assert.equal(await seen(INSTALL), 'miss');
-  assert.equal(await seen(INSTALL), 'hit');
-  assert.equal(await seen(INSTALL, { ttl: '59s', now: later(60) }), 'miss');
-  assert.equal(await seen(INSTALL, { ttl: '1m', now: later(120) }), 'hit');
-  assert.equal(await seen(INSTALL, { scope: 'other' }), 'miss');
-  assert.equal(await seen({ ...INSTALL, cache: { ...INSTALL.cache, key: 'other' } }), 'miss');
-  assert.equal(await seen({ ...INSTALL, commands: [...INSTALL.commands, 'true'] }), 'miss');
+  assert.equal(await seen(install), 'miss');
+  assert.equal(await seen(install), 'hit');
+  assert.equal(await seen(install, { ttl: '59s', now: later(60) }), 'miss');
+  assert.equal(await seen(install, { ttl: '1m', now: later(120) }), 'hit');
+  assert.equal(await seen(install, { scope: 'other' }), 'miss');
+  assert.equal(await seen({ ...install, cache: { ...install.cache, key: 'other' } }), 'miss');
+  assert.equal(await seen({ ...install, commands: [...install.commands, 'true'] }), 'miss');
   await said(sandbox, 'echo 1 > lock.json');
-  assert.equal(await seen(INSTALL), 'miss');
+  assert.equal(await seen(install), 'miss');
   await said(sandbox, 'echo 2 > lock.json');
-  assert.equal(await seen(INSTALL), 'miss');
+  assert.equal(await seen(install), 'miss');
   await said(sandbox, 'rm lock.json; mkdir lock.json; echo 1 > lock.json/a');
-  assert.equal(await seen(INSTALL), 'miss');
-  assert.equal(await seen(INSTALL), 'hit');
+  assert.equal(await seen(install), 'miss');
+  assert.equal(await seen(install), 'hit');
 });
 
 test('a step without a cache always runs', async (t) => {
@@ -130,7 +130,7 @@ for (const name of ['process', 'bubblewrap'] as const) {
 test('an archive that is damaged, cut, a link or a directory is a miss and is replaced', async (t) => {
   const { fresh, run, dir, dataDir } = await house(t);
   const sandbox = await fresh();
-  await run(sandbox, [INSTALL]);
+  await run(sandbox, [install]);
   const [name = ''] = await readdir(dir);
   const path = join(dir, name);
   const whole = await readFile(path);
@@ -149,9 +149,9 @@ test('an archive that is damaged, cut, a link or a directory is a miss and is re
   ]) {
     await spoil();
     await said(sandbox, 'rm -rf ~/.cache');
-    assert.equal(await run(sandbox, [INSTALL]), 'miss');
+    assert.equal(await run(sandbox, [install]), 'miss');
     await said(sandbox, 'rm -rf ~/.cache');
-    assert.equal(await run(sandbox, [INSTALL]), 'hit');
+    assert.equal(await run(sandbox, [install]), 'hit');
   }
   assert.deepEqual(await readFile(precious), whole);
   assert.equal((await stat(dir)).mode & 0o777, 0o700);
@@ -161,17 +161,17 @@ test('an archive that is damaged, cut, a link or a directory is a miss and is re
 test('an archive that cannot be unpacked is a miss: the step runs', async (t) => {
   const { fresh, run, cache, dir } = await house(t);
   const sandbox = await fresh();
-  await run(sandbox, [INSTALL]);
+  await run(sandbox, [install]);
   const [key = ''] = await readdir(dir);
-  await cache.save(key, NOW, Readable.from([Buffer.from('no archive at all')]));
-  assert.equal(await run(sandbox, [INSTALL]), 'miss');
-  assert.equal(await run(sandbox, [INSTALL]), 'hit');
+  await cache.save(key, nowTable, Readable.from([Buffer.from('no archive at all')]));
+  assert.equal(await run(sandbox, [install]), 'miss');
+  assert.equal(await run(sandbox, [install]), 'hit');
 });
 
 test('of many that start together one runs the step and the others find it', async (t) => {
   const { fresh, run } = await house(t);
   const sandboxes = [await fresh(), await fresh(), await fresh()];
-  const seen = await Promise.all(sandboxes.map((sandbox) => run(sandbox, [INSTALL])));
+  const seen = await Promise.all(sandboxes.map((sandbox) => run(sandbox, [install])));
   assert.deepEqual(seen.sort(), ['hit', 'hit', 'miss']);
 });
 
@@ -180,10 +180,10 @@ test('writers of one key in two daemons leave one whole archive', async (t) => {
   const caches = [await SetupCache.open(dataDir), await SetupCache.open(dataDir)];
   const key = 'a'.repeat(64);
   const body = (letter: string) => Readable.from(Array.from({ length: 50 }, () => Buffer.alloc(10_000, letter)));
-  await Promise.all(caches.map((cache, index) => cache.save(key, NOW, body(String(index)))));
+  await Promise.all(caches.map((cache, index) => cache.save(key, nowTable, body(String(index)))));
   const read: Buffer[] = [];
   assert.equal(
-    await caches[0]?.restore(key, { now: NOW, ttlMs: null }, async (archive) => {
+    await caches[0]?.restore(key, { now: nowTable, ttlMs: null }, async (archive) => {
       for await (const chunk of archive as AsyncIterable<Buffer>) read.push(chunk);
       return true;
     }),
@@ -199,7 +199,7 @@ test('an archive that is too large is not kept, and of all the longest unused go
   const cache = await SetupCache.open(dataDir, { maxEntryBytes: 1000, maxTotalBytes: 3000 });
   const bytes = (count: number) => Readable.from([Buffer.alloc(count)]);
   const keys = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(64));
-  assert.equal(await cache.save(keys[0] as string, NOW, bytes(1001)), false);
+  assert.equal(await cache.save(keys[0] as string, nowTable, bytes(1001)), false);
   for (const [index, key] of keys.entries()) assert.equal(await cache.save(key, later(index), bytes(900)), true);
   assert.deepEqual((await readdir(join(dataDir, 'setup-cache'))).sort(), keys.slice(2));
 });
@@ -211,7 +211,7 @@ test('a command that fails says which it was and what it printed last, without s
     { name: 'fine', commands: ['true'] },
     { name: 'broken', commands: ['true', 'seq 1 50; echo "token $TOKEN"; exit 3', 'touch never'] },
   ];
-  const request = { cache, scope: 'p', now: NOW, env: { TOKEN: 'canary-value' }, masked: ['canary-value'] };
+  const request = { cache, scope: 'p', now: nowTable, env: { TOKEN: 'canary-value' }, masked: ['canary-value'] };
   const error = await runSetup(sandbox, { ...request, setup }).then(
     () => assert.fail('it failed'),
     (caught: unknown) => caught,
@@ -235,7 +235,7 @@ test('a command that fails says which it was and what it printed last, without s
 
 test('a step that fails is not kept', async (t) => {
   const { fresh, run, dir } = await house(t);
-  const step = { ...INSTALL, commands: [...INSTALL.commands, 'false'] };
+  const step = { ...install, commands: [...install.commands, 'false'] };
   await assert.rejects(run(await fresh(), [step]), SetupFailed);
   assert.deepEqual(await readdir(dir), []);
 });
@@ -246,7 +246,7 @@ test('build steps run once for each content, and what they made in HOME comes ba
   const build = async (steps: string[], image = 'base') => {
     const sandbox = await fresh();
     const onStep = (step: StepReport) => void seen.push(step.cache);
-    await buildImage(sandbox, { cache, scope: 'p', now: NOW, image, steps, env: { A: '1' }, onStep });
+    await buildImage(sandbox, { cache, scope: 'p', now: nowTable, image, steps, env: { A: '1' }, onStep });
     return said(sandbox, 'cat ~/made');
   };
   const first = await build(['date +%N > ~/made']);
@@ -256,7 +256,7 @@ test('build steps run once for each content, and what they made in HOME comes ba
   assert.deepEqual(seen, ['miss', 'hit', 'miss', 'miss']);
   await assert.rejects(build(['exit 4']), /Setup step image: command 1 of 1 ended with exit code 4/);
   const empty = await fresh();
-  await buildImage(empty, { cache, scope: 'p', now: NOW, image: 'base', steps: [] });
+  await buildImage(empty, { cache, scope: 'p', now: nowTable, image: 'base', steps: [] });
   assert.equal(existsSync(join(empty.home, 'made')), false);
 });
 

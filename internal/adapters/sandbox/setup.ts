@@ -7,7 +7,8 @@ import { readFileSync } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { Fault } from '../../domain/fault.ts';
-import { below, declaredHome, declaredPath } from './layout.ts';
+import { sha256 } from '../../base/hash.ts';
+import { relativeTo, declaredHome, declaredPath } from './layout.ts';
 import type { SetupCache } from './setup-cache.ts';
 import type { RunResult, Sandbox } from './types.ts';
 
@@ -76,11 +77,11 @@ export class SetupFailed extends Fault {
 
 const setupTimeoutMs = 30 * 60_000;
 const archiveMs = 15 * 60_000;
-const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const unitsMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const imageStep = 'image';
 
 const lastLines = (text: string): string => text.trimEnd().split('\n').slice(-20).join('\n').slice(-2000);
-const sha256 = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
+const hashOf = (value: unknown): string => sha256(JSON.stringify(value));
 
 /**
  * Runs the image's build steps in a sandbox that has no mounts yet, or brings back what they made in HOME before. With a
@@ -90,7 +91,7 @@ const sha256 = (value: unknown): string => createHash('sha256').update(JSON.stri
 export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promise<void> {
   const { image, steps, env = {} } = request;
   if (steps.length === 0) return;
-  const key = sha256(['image', 1, sandbox.provider, request.scope, image, steps, env]);
+  const key = hashOf(['image', 1, sandbox.provider, request.scope, image, steps, env]);
   if (sandbox.build !== undefined) return buildWhole(sandbox, request, key);
   await cached(
     sandbox,
@@ -158,12 +159,12 @@ function ttlOf(text: string): number {
   const match = /^([1-9]\d*)([smhd])$/.exec(text);
   if (match === null)
     throw new Fault('unprocessable', 'setup-cache', `setupCache.ttl cannot be ${JSON.stringify(text)}`);
-  return Number(match[1]) * UNITS_MS[match[2] as keyof typeof UNITS_MS];
+  return Number(match[1]) * unitsMs[match[2] as keyof typeof unitsMs];
 }
 
 /** `.` for HOME itself. */
 function homeRelative(path: string): string {
-  const relative = below(declaredPath(path, 'The cached path'), declaredHome);
+  const relative = relativeTo(declaredPath(path, 'The cached path'), declaredHome);
   if (relative === undefined) throw new Fault('unprocessable', 'setup-cache', `${path} is not under ${declaredHome}`);
   return relative === '' ? '.' : `./${relative}`;
 }
@@ -186,7 +187,7 @@ interface Entry {
 
 /** Of a step that names no paths: what it changes below home and below the work directory. */
 const wholeParts = (sandbox: Sandbox, key: string): readonly Part[] =>
-  [sandbox.home, sandbox.workDir].map((root, index) => ({ key: sha256([key, index]), root, paths: null }));
+  [sandbox.home, sandbox.workDir].map((root, index) => ({ key: hashOf([key, index]), root, paths: null }));
 
 /** Lies beside what a step changes, and tells what is newer. */
 const stepMark = '/.svc-step';
@@ -258,7 +259,7 @@ class Incomplete extends Error {}
 async function keyOf(sandbox: Sandbox, request: SetupRequest, step: SetupStep, cwd: string): Promise<string> {
   const { key = null, files = [], paths = [] } = step.cache ?? {};
   const content = files.length === 0 ? '' : await hashFiles(sandbox, request, files, cwd);
-  return sha256(['setup', 1, sandbox.provider, request.scope, step.name, key, step.commands, paths, files, content]);
+  return hashOf(['setup', 1, sandbox.provider, request.scope, step.name, key, step.commands, paths, files, content]);
 }
 
 /** One digest over names and contents; of a directory, of all files in it; of what is not there, that it is not. */

@@ -3,7 +3,7 @@
 
 import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
-import { below, makeDirectories, type PlacedMount } from './layout.ts';
+import { relativeTo, makeDirectories, type PlacedMount } from './layout.ts';
 import { EngineSandbox } from './engine-sandbox.ts';
 import { LocalSandbox } from './local.ts';
 import { unpackText } from './mount-box.ts';
@@ -39,7 +39,7 @@ export function snapshotParts(sandbox: Sandbox): SnapshotPart[] {
     { root: 'home' },
     { root: 'work' },
     ...mounts.map(({ hostPath, ...mount }): SnapshotPart => {
-      const place = below(hostPath, files.dir);
+      const place = relativeTo(hostPath, files.dir);
       if (place === undefined) throw new Error('a mount lies outside of its sandbox');
       return { root: mount.isBound ? 'mount' : 'none', mount: { ...mount, place } };
     }),
@@ -50,7 +50,7 @@ export function snapshotParts(sandbox: Sandbox): SnapshotPart[] {
 function boxParts({ mounted, directories, home, workDir }: EngineSandbox): SnapshotPart[] {
   // One that was opened again knows its mounts by its directories alone.
   const mounts = [...new Set([...mounted, ...directories])].map((mountPath): SnapshotPart => {
-    const isInside = [home, workDir].some((root) => below(mountPath, root) !== undefined);
+    const isInside = [home, workDir].some((root) => relativeTo(mountPath, root) !== undefined);
     const mount = { mountPath, isBound: !isInside, url: '', ref: null, commit: '', place: '' };
     return { root: isInside ? 'none' : 'mount', mount };
   });

@@ -10,7 +10,7 @@
 //
 // Another daemon may take the box over: its `hello` names another owner. The output of a program that was started to last
 // (`keep`) stays here until it was told as `safe`, however often it was got, and goes to the new owner from there on; the
-// numbers begin anew, other programs end, and connections that the old owner may have seen are reset.
+// numbers begin anew, other programs end, and connections that the old owner has heard of are reset.
 
 const { spawn } = require('node:child_process');
 const { createHash, timingSafeEqual } = require('node:crypto');
@@ -19,6 +19,7 @@ const net = require('node:net');
 const { Duplex } = require('node:stream');
 
 const { MARKER, sweep, oomKills, imageEnv, outlive } = globalThis.svcProcesses;
+const { Way, answering } = globalThis.svcDial;
 const { socket: path, tag = 'box', seconds = 60 } = JSON.parse(process.argv[1]);
 const HEADER_BYTES = 65536;
 const DATA_BYTES = 2 << 20;
@@ -39,14 +40,13 @@ let outbox = [];
 /** What was got, and is kept for another owner. */
 let kept = [];
 let keptBytes = 0;
-let sent = 0;
-let received = 0;
+let [sent, received] = [0, 0];
 let peer = null;
+/** To the daemon, where it has told one. */
+let way = null;
 let secret = null;
 let owner = null;
-let started = 0;
-let heardAt = performance.now();
-let isEnding = false;
+let [started, heardAt, isEnding] = [0, performance.now(), false];
 /** Settles when the ports that were asked for are open: a program finds its channels so. */
 let bound = Promise.resolve();
 
@@ -67,6 +67,9 @@ function send(header, data) {
   if (peer !== null) put(peer, entry);
 }
 
+/** Tells of bytes as soon as they are worth a frame, which is far within each window. */
+const summed = (tell, sum = 0) => (bytes) => (sum += bytes) >= PIECE_BYTES && (tell(sum), (sum = 0));
+
 const isUnsafe = ({ header, data }) =>
   header.at !== undefined && header.at + data.length > (programs.get(header.id)?.safeAt ?? Infinity);
 
@@ -74,6 +77,7 @@ function drop(until) {
   let count = 0;
   while (count < outbox.length && outbox[count].n <= until) count += 1;
   if (count === 0) return;
+  for (const { header } of outbox.slice(0, count)) if (header.t === 'open') connections.get(header.c)?.seen();
   const fresh = outbox.slice(0, count).filter(isUnsafe);
   for (const { data } of fresh) keptBytes += data.length;
   kept.push(...fresh);
@@ -139,7 +143,8 @@ function isOurs(offered) {
 
 function accept(stream, isTimed = true) {
   stream.on('error', () => stream.destroy());
-  if (strangers.size >= STRANGERS) return stream.destroy();
+  // Whom this process has dialed has shown the key.
+  if (strangers.size >= STRANGERS && !stream.encrypted) return stream.destroy();
   strangers.add(stream);
   const late = !isTimed ? null : setTimeout(() => stream.destroy(), 5000);
   let gotTimer = null;
@@ -151,21 +156,22 @@ function accept(stream, isTimed = true) {
   });
   readFrames(stream, (header, data) => {
     if (stream !== peer) {
-      if (stream.isOld || header.t !== 'hello' || !isOurs(header.secret)) return false;
+      if (stream.isOld || !['hello', 'dial'].includes(header.t) || !isOurs(header.secret)) return false;
       clearTimeout(late);
+      if (header.t === 'dial') return dial(header.addresses, stream);
       strangers.delete(stream);
       if (peer !== null) {
         peer.isOld = true;
         peer.destroy();
       }
       peer = stream;
+      if (way !== null) way.reached();
       heardAt = performance.now();
       if (owner !== null && header.owner !== owner) changeOwner();
       owner = header.owner;
       drop(header.got);
       stream.write(encode({ t: 'state', got: received, programs: lasting(), ids: started, oom: oomKills() }));
       for (const entry of outbox) put(stream, entry);
-      for (const connection of connections.values()) connection.isUnseen = false;
       return true;
     }
     heardAt = performance.now();
@@ -184,6 +190,16 @@ function accept(stream, isTimed = true) {
     } else if (!(header.n <= received)) return false;
     return true;
   });
+}
+
+/** Goes to the daemon from now on; whoever told the way hears why nobody is reached there. */
+function dial(addresses, teller) {
+  heardAt = performance.now();
+  strangers.delete(teller);
+  if (way !== null) way.end();
+  const onTrouble = (code) => teller.destroyed || teller.write(encode({ t: 'undialed', code }));
+  way = new Way(addresses, secret, { hasPeer: () => peer !== null, onStream: accept, onTrouble });
+  return true;
 }
 
 function handle(header, data) {
@@ -238,6 +254,7 @@ function follow(id, child, marker, keep) {
   let isTold = false;
   let lastDataAt = Date.now();
   const outputs = [child.stdout, child.stderr];
+  const wrote = summed((bytes) => send({ t: 'inack', id, bytes }));
   const isPaused = () => unconsumed > OUT_WINDOW || (keep && keptBytes > KEPT_BYTES);
   const tell = () => {
     if (isTold || exit === null) return;
@@ -284,9 +301,8 @@ function follow(id, child, marker, keep) {
     },
     write(data) {
       this.input += data.length;
-      const told = () => send({ t: 'inack', id, bytes: data.length });
-      if (child.stdin.writable) child.stdin.write(Buffer.from(data), told);
-      else told();
+      if (child.stdin.writable) child.stdin.write(Buffer.from(data), () => wrote(data.length));
+      else wrote(data.length);
     },
     acked(bytes) {
       unconsumed -= bytes;
@@ -321,11 +337,16 @@ function take(name, inner) {
   const c = (opened += 1);
   let unconsumed = 0;
   let isOver = false;
+  const wrote = summed((bytes) => send({ t: 'ack', c, bytes }));
   connections.set(c, {
     inner,
-    /** Opened while nobody was there. */
-    isUnseen: peer === null,
-    write: (data) => inner.write(Buffer.from(data), () => isOver || send({ t: 'ack', c, bytes: data.length })),
+    /** No daemon has said that it knows of it, and nothing of it was sent: whether one is there a stream does not tell. */
+    isUnseen: true,
+    seen() {
+      this.isUnseen = false;
+      inner.resume();
+    },
+    write: (data) => inner.write(Buffer.from(data), () => isOver || wrote(data.length)),
     acked(bytes) {
       unconsumed -= bytes;
       if (unconsumed <= CONNECTION_WINDOW) inner.resume();
@@ -336,6 +357,7 @@ function take(name, inner) {
       inner.destroy();
     },
   });
+  inner.pause();
   send({ t: 'open', c, name });
   inner.on('data', (chunk) => {
     for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
@@ -353,22 +375,7 @@ function take(name, inner) {
   });
 }
 
-/** Which of the addresses answer: what a fence keeps from does not. */
-function tryAll(id, targets) {
-  const one = ({ host, port }) =>
-    new Promise((resolve) => {
-      const socket = net.connect({ host, port });
-      const done = (answered) => {
-        socket.destroy();
-        resolve(answered ? [`${host}:${port}`] : []);
-      };
-      socket.setTimeout(1500, () => done(false));
-      socket.on('connect', () => done(true));
-      // A refusal is an answer: a packet has been there and back.
-      socket.on('error', (error) => done(error.code === 'ECONNREFUSED' || error.code === 'ECONNRESET'));
-    });
-  void Promise.all(targets.map(one)).then((found) => send({ t: 'tried', id, answered: found.flat() }));
-}
+const tryAll = (id, targets) => void answering(targets).then((answered) => send({ t: 'tried', id, answered }));
 
 async function endAll() {
   if (isEnding) return;

@@ -1,7 +1,11 @@
 // For this room's tests: providers over directories of their own, and what /proc shows of a machine's processes.
 
-import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -9,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bubblewrap, probeBubblewrap } from './bubblewrap.ts';
 import { openSandboxes } from './sandbox.ts';
 import type { SandboxName, SandboxProvider } from './types.ts';
+import { initArgv } from './wire.ts';
 
 export const testPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -56,8 +61,47 @@ function procFiles(name: string): string[] {
     });
 }
 
-/** Waits until it is true, for at most a minute; gives what it was last. */
+/** Waits until it is true once, for at most a minute. It is not asked again: what was seen may have passed by then. */
 export async function eventually(isTrue: () => boolean): Promise<boolean> {
-  for (let tries = 0; tries < 3_000 && !isTrue(); tries += 1) await sleep(20);
-  return isTrue();
+  for (let tries = 0; tries < 3_000; tries += 1) {
+    if (isTrue()) return true;
+    await sleep(20);
+  }
+  return false;
+}
+
+/** A socket has its name before it takes anybody: until then who comes is refused. */
+async function answering(path: string): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    const stream = connect(path);
+    try {
+      await once(stream, 'connect');
+      return;
+    } catch (error) {
+      if (tries === 500) throw error;
+      await sleep(20);
+    } finally {
+      stream.destroy();
+    }
+  }
+}
+
+/** The first process of a box as a program of this machine, from when its socket answers; ended with the test. */
+export async function startInit(
+  t: TestContext,
+  { seconds = 60, tag = `t${runId}`, env = {} }: { seconds?: number; tag?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<{ dir: string; socket: string; init: ChildProcess }> {
+  const dir = temporary(t);
+  const socket = join(dir, 'wire.sock');
+  const [source = '', settings = ''] = initArgv({ tag, socket, seconds }).slice(-2);
+  const init = spawn(process.execPath, ['-e', source, settings], { stdio: 'inherit', env: { PATH: testPath, ...env } });
+  t.after(async () => {
+    if (init.exitCode !== null) return;
+    const ended = once(init, 'exit');
+    init.kill('SIGTERM');
+    await ended;
+  });
+  assert.ok(await eventually(() => existsSync(socket)));
+  await answering(socket);
+  return { dir, socket, init };
 }

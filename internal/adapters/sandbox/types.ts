@@ -136,10 +136,13 @@ export interface LastingProgram {
   readonly inBytes: number;
 }
 
-/** What another life of this daemon needs to take a sandbox over with what runs in it. The secret is one. */
+/** What another life of this daemon, or another daemon, needs to take a sandbox over with what runs in it. The secret is one. */
 export interface HeldSandbox {
   readonly uid: string;
   readonly secret: string;
+  /** The data directory whose label it has, and what it was made from; absent in what an earlier version has left. */
+  readonly installation?: string;
+  readonly spec?: SandboxSpec;
 }
 
 export interface Sandbox {
@@ -176,6 +179,8 @@ export interface Sandbox {
   writeFile(path: string, content: string | Uint8Array, mode?: number): Promise<void>;
   /** The limit in megabytes, where the kernel has ended one of its programs for it since this was asked last; else null. */
   outOfMemory(): Promise<number | null>;
+  /** Where an engine has ended it, such as a node that was drained: why, in the engine's words; null where none has. */
+  endedBy?(): Promise<string | null>;
   /** What it was made from; absent where it is the machine's own programs or a directory. */
   readonly image?: { readonly name: string; readonly digest: string };
   /**
@@ -218,6 +223,8 @@ export type SandboxStage = 'pulling' | 'scheduling' | 'claiming' | 'starting';
 
 export interface SandboxWatch {
   readonly onStage?: (stage: SandboxStage) => void;
+  /** The launch was given up: nobody waits for what it is at, and what was made is ended. */
+  readonly signal?: AbortSignal;
 }
 
 export type NotEnforced = 'isolation' | 'network' | 'resources';
@@ -241,6 +248,8 @@ export interface SandboxProvider {
     held: HeldSandbox,
     program: LastingProgram & { prepare(sandbox: Sandbox): Promise<void> },
   ): Promise<TakenOver | null>;
+  /** Whether that sandbox runs here, so that it can be taken over. Throws EngineError. */
+  holds?(id: string, held: HeldSandbox): Promise<boolean>;
   /** All of this data directory, whichever provider made them. */
   list(): Promise<readonly { readonly id: string; readonly running: boolean }[]>;
   /**
@@ -248,6 +257,8 @@ export interface SandboxProvider {
    * were found, so that a sandbox made meanwhile is not among them. Gives the ids that were removed.
    */
   reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]>;
+  /** What keeps sandboxes from this daemon, as far as it can be told from here; null where nothing does. */
+  trouble?(): Promise<string | null>;
   /** Ends all processes that this provider started. Safe to call twice. */
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// The daemon's end of a wire: numbered frames over a stream that may be cut at any byte and is dialled again. What was sent
+// The daemon's end of a wire: numbered frames over a stream that may be cut at any byte and is dialed again. What was sent
 // and not yet acknowledged is kept and sent again; what arrives twice is dropped; so both sides see every frame once and
 // in order. How much may be kept is bounded by the windows of what speaks over it (`wire.ts`).
 
@@ -11,7 +11,7 @@ export interface Header {
   readonly [field: string]: unknown;
 }
 
-/** `lost`: cut, and being dialled; `dead`: given up or closed, nothing of the box is reached any more. */
+/** `lost`: cut, and being dialed; `dead`: given up or closed, nothing of the box is reached any more. */
 export type WireState = 'ok' | 'lost' | 'dead';
 
 /** Thrown by a dial that need not be tried again: the box is not there. */
@@ -39,9 +39,9 @@ const dataBytes = 2 * 1024 * 1024;
 /** Silence after which a stream counts as cut, in pings. */
 const silentPings = 4;
 const helloMs = 10_000;
-const BACKOFF_MS = [20, 50, 100, 200, 500, 1_000, 2_000] as const;
+const backoffMs = [20, 50, 100, 200, 500, 1_000, 2_000] as const;
 
-function encode(header: object, data?: Uint8Array): Buffer {
+export function encode(header: object, data?: Uint8Array): Buffer {
   const head = Buffer.from(JSON.stringify(header));
   const lengths = Buffer.allocUnsafe(8);
   lengths.writeUInt32BE(head.length, 0);
@@ -50,7 +50,7 @@ function encode(header: object, data?: Uint8Array): Buffer {
 }
 
 /** Calls back with each whole frame. What comes from inside is hostile: past the bounds the stream is ended. */
-function readFrames(stream: Duplex, onFrame: (header: Header, data: Buffer) => boolean): void {
+export function readFrames(stream: Duplex, onFrame: (header: Header, data: Buffer) => boolean): void {
   let rest: Buffer = Buffer.alloc(0);
   stream.on('data', (chunk: Buffer) => {
     rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
@@ -92,6 +92,7 @@ export class WireLink {
   #opened: Promise<void> | undefined;
   #gotSoon = false;
   #isKnown = false;
+  #isLast = false;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -118,6 +119,12 @@ export class WireLink {
     const frame = encode({ ...header, n: this.#sent }, data);
     this.#outbox.push({ n: this.#sent, frame });
     this.#peer?.write(frame);
+  }
+
+  /** As `send`, and nothing comes after it: the end of the stream is that of the box. */
+  sendLast(header: Header): void {
+    this.#isLast = true;
+    this.send(header);
   }
 
   /** Said to whoever is there now, and to nobody later. */
@@ -150,6 +157,7 @@ export class WireLink {
         if (this.#isDead()) return;
         const stream = await this.#options.dial();
         stream.on('error', () => stream.destroy());
+        if (this.#isDead()) return void stream.destroy();
         await this.#hello(stream);
         return;
       } catch (error) {
@@ -158,7 +166,7 @@ export class WireLink {
           this.end(error instanceof Error ? error.message : String(error));
           throw error;
         }
-        await sleep(BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)]);
+        await sleep(backoffMs[Math.min(tries, backoffMs.length - 1)]);
       }
     }
   }
@@ -238,6 +246,7 @@ export class WireLink {
     this.#peer = null;
     clearInterval(this.#pings);
     if (this.#state === 'dead') return;
+    if (this.#isLast) return this.end('the sandbox was stopped');
     this.#cuts += 1;
     this.#state = 'lost';
     this.#options.onState?.('lost', 'the wire was cut');

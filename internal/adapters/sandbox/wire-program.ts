@@ -13,6 +13,20 @@ const pieceBytes = 64 * 1024;
 const inWindow = 1024 * 1024;
 const outLimit = 6 * 1024 * 1024;
 
+/**
+ * Tells of bytes as soon as they are worth a frame, which is far within each window: a stream of small pieces would have a
+ * frame back for each, and that frame its own acknowledgement.
+ */
+function summed(tell: (bytes: number) => void): (bytes: number) => void {
+  let sum = 0;
+  return (bytes) => {
+    sum += bytes;
+    if (sum < pieceBytes) return;
+    tell(sum);
+    sum = 0;
+  };
+}
+
 /** One program of the box, as a process of a sandbox. */
 export class Program {
   readonly started: Promise<SandboxProcess>;
@@ -36,7 +50,7 @@ export class Program {
     this.#forget = forget;
     this.#from = from;
     this.started = this.#start.promise;
-    const consumed = (bytes: number): void => link.send({ t: 'ack', id, bytes });
+    const consumed = summed((bytes) => link.send({ t: 'ack', id, bytes }));
     this.#outputs = [new Output(consumed), new Output(consumed)];
     this.#stdin = new Writable({
       write: (chunk: Buffer, _encoding, done) => this.#write(chunk, done),
@@ -205,11 +219,13 @@ export class Connection {
   readonly #link: WireLink;
   readonly #outer: Socket;
   readonly #forget: () => void;
+  readonly #wrote: (bytes: number) => void;
   #unwritten = 0;
   #isOver = false;
 
   constructor(c: number, link: WireLink, outer: Socket, forget: () => void) {
     this.#c = c;
+    this.#wrote = summed((bytes) => link.send({ t: 'ack', c, bytes }));
     this.#link = link;
     this.#outer = outer;
     this.#forget = forget;
@@ -226,10 +242,9 @@ export class Connection {
   take(header: Header, data: Buffer): void {
     if (header.t === 'data') {
       const { length } = data;
-      const told = (): void => {
-        if (!this.#isOver) this.#link.send({ t: 'ack', c: this.#c, bytes: length });
-      };
-      this.#outer.write(Buffer.from(data), told);
+      this.#outer.write(Buffer.from(data), () => {
+        if (!this.#isOver) this.#wrote(length);
+      });
     } else if (header.t === 'end') this.#outer.end();
     else if (header.t === 'reset') this.died();
     else if (header.t === 'ack') {

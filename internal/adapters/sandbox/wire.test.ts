@@ -1,33 +1,19 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import fc from 'fast-check';
-import { commandLines, environments, eventually, testPath, runId, temporary } from './test-support.ts';
-import { bridgeArgv, initArgv, Wire } from './wire.ts';
+import { sha256 } from '../../base/hash.ts';
+import { commandLines, environments, eventually, testPath, runId, startInit } from './test-support.ts';
+import { bridgeArgv, Wire } from './wire.ts';
 
 const secretText = 'a-secret-of-the-first-peer';
-const ENV = { PATH: testPath, SECRET_OF_TEST: 'x' };
-
-async function startInit(t: TestContext, seconds = 60): Promise<{ dir: string; socket: string; init: ChildProcess }> {
-  const dir = temporary(t);
-  const socket = join(dir, 'wire.sock');
-  const [source = '', settings = ''] = initArgv({ tag: `t${runId}`, socket, seconds }).slice(-2);
-  const init = spawn(process.execPath, ['-e', source, settings], { stdio: 'inherit', env: { PATH: testPath } });
-  t.after(async () => {
-    if (init.exitCode !== null) return;
-    const ended = once(init, 'exit');
-    init.kill('SIGTERM');
-    await ended;
-  });
-  assert.ok(await eventually(() => existsSync(socket)));
-  return { dir, socket, init };
-}
+const env = { PATH: testPath, SECRET_OF_TEST: 'x' };
 
 async function connectTo(socket: string): Promise<Socket> {
   const stream = connect(socket);
@@ -85,8 +71,6 @@ async function digestOf(stream: AsyncIterable<Buffer>): Promise<string> {
   return hash.digest('hex');
 }
 
-const sha256 = (data: Uint8Array): string => createHash('sha256').update(data).digest('hex');
-
 test('no byte of a program, of its input or of a connection is lost or repeated, wherever the wire is cut', async (t) => {
   const { dir, socket } = await startInit(t);
   const echo = createServer({ allowHalfOpen: true }, (inner) => inner.pipe(inner));
@@ -112,7 +96,7 @@ test('no byte of a program, of its input or of a connection is lost or repeated,
         current?.limit(first);
         const data = randomBytes(size);
         const argv = byChannel ? [process.execPath, '-e', channel] : ['cat'];
-        const child = await wire.start({ argv, env: ENV, cwd: dir });
+        const child = await wire.start({ argv, env: env, cwd: dir });
         const got = digestOf(child.stdout as AsyncIterable<Buffer>);
         child.stderr.resume();
         child.stdin.end(data);
@@ -145,9 +129,9 @@ test('a program that lasts goes on with another owner from what the one before h
   const first = open(() => connectTo(socket), dir);
   await first.open();
   const argv = [process.execPath, '-e', counter];
-  const child = await first.start({ argv, env: ENV, cwd: dir }, true);
+  const child = await first.start({ argv, env: env, cwd: dir }, true);
   const mark = `owner-${runId}`;
-  const other = await first.start({ argv: ['sleep', '300'], env: { ...ENV, MARK: mark }, cwd: dir });
+  const other = await first.start({ argv: ['sleep', '300'], env: { ...env, MARK: mark }, cwd: dir });
   const { lasting } = child;
   assert.ok(lasting !== undefined && other.lasting === undefined);
   child.stdin.write('one ');
@@ -183,11 +167,50 @@ test('a program that lasts goes on with another owner from what the one before h
   last.end('done');
 });
 
+/** A stream that lets nothing through any more and stays open, as an engine's does when the daemon has gone. */
+class Mute extends Cut {
+  isMute = false;
+
+  constructor(inner: Socket) {
+    super(inner, Infinity);
+  }
+
+  override push(chunk: Buffer | null): boolean {
+    return this.isMute ? true : super.push(chunk);
+  }
+}
+
+test('a connection that is made after its daemon has gone waits for the next one, though their stream stands', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const echo = createServer({ allowHalfOpen: true }, (inner) => inner.pipe(inner));
+  await new Promise<void>((resolve) => echo.listen(join(dir, 'echo.sock'), resolve));
+  t.after(() => echo.close());
+  const stream = new Mute(await connectTo(socket));
+  const first = open(async () => stream, dir);
+  await first.open();
+  const port = 20_000 + ((process.pid + 7) % 20_000);
+  first.listen([{ name: 'echo', port }]);
+  const [go, sent] = [join(dir, 'go'), join(dir, 'sent')];
+  const client = `const fs=require('fs');const wait=()=>fs.existsSync('${go}')?ask():setTimeout(wait,10);const ask=()=>{
+    const s=require('net').connect(${port},'127.0.0.1',()=>s.end('hello',()=>fs.writeFileSync('${sent}','')));
+    s.on('error',(e)=>console.log(e.code));s.pipe(process.stdout)};wait()`;
+  const child = await first.start({ argv: [process.execPath, '-e', client], env: env, cwd: dir }, true);
+  stream.isMute = true;
+  writeFileSync(go, '');
+  assert.ok(await eventually(() => existsSync(sent)));
+  const next = open(() => connectTo(socket), dir);
+  const found = await next.takeOver({ id: child.lasting?.id ?? 0, outBytes: 0, inBytes: 0 });
+  assert.ok(found !== null);
+  assert.equal((await found.stdout.toArray()).join(''), 'hello');
+  first.end('done');
+  next.end('done');
+});
+
 test('who takes over finds a program that was given something else than was noted, and takes nothing', async (t) => {
   const { dir, socket } = await startInit(t);
   const first = open(() => connectTo(socket), dir);
   await first.open();
-  const child = await first.start({ argv: ['cat'], env: ENV, cwd: dir }, true);
+  const child = await first.start({ argv: ['cat'], env: env, cwd: dir }, true);
   child.stdin.write('12345');
   assert.equal(String((await once(child.stdout, 'data'))[0]), '12345');
   first.end('its daemon was killed');
@@ -202,7 +225,7 @@ test('who comes later without the secret is sent away, and the newest who has it
   await wire.open();
   const stranger = open(() => connectTo(socket), dir, 'another-secret-altogether', { lostMs: 100 });
   await assert.rejects(stranger.open(), /does not answer/);
-  const child = await wire.start({ argv: ['/bin/sh', '-c', 'read x; echo "got $x"'], env: ENV, cwd: dir });
+  const child = await wire.start({ argv: ['/bin/sh', '-c', 'read x; echo "got $x"'], env: env, cwd: dir });
   assert.equal(wire.cuts, 0);
   child.stdin.end('it\n');
   assert.equal((await child.stdout.toArray()).join(''), 'got it\n');
@@ -216,8 +239,8 @@ test('a program whose output nobody reads is paused, and others go on', async (t
   const count = join(dir, 'count');
   const writer = `let n=0;const fs=require('fs');const b=Buffer.alloc(65536);
     const go=()=>process.stdout.write(b,()=>{n+=65536;fs.writeFileSync(${JSON.stringify(count)},String(n));n<33554432?go():0});go()`;
-  const child = await wire.start({ argv: [process.execPath, '-e', writer], env: ENV, cwd: dir });
-  const other = await wire.start({ argv: ['/bin/sh', '-c', 'sleep 1; echo on'], env: ENV, cwd: dir });
+  const child = await wire.start({ argv: [process.execPath, '-e', writer], env: env, cwd: dir });
+  const other = await wire.start({ argv: ['/bin/sh', '-c', 'sleep 1; echo on'], env: env, cwd: dir });
   assert.equal((await other.stdout.toArray()).join(''), 'on\n');
   assert.ok(Number(readFileSync(count, 'utf8')) < 6 * 1024 * 1024);
   let bytes = 0;
@@ -227,13 +250,17 @@ test('a program whose output nobody reads is paused, and others go on', async (t
 });
 
 test('without its peer all of it ends, programs with what they left included', async (t) => {
-  const { dir, socket, init } = await startInit(t, 2);
+  const { dir, socket, init } = await startInit(t, { seconds: 2 });
   const wire = open(() => connectTo(socket), dir);
   await wire.open();
   const mark = `deadman-${runId}`;
   const script = `(setsid sleep 300 </dev/null >/dev/null 2>&1 &); env -i sleep 307.25${runId} & exec sleep 300`;
-  await wire.start({ argv: ['/bin/sh', '-c', script], env: { ...ENV, MARK: mark }, cwd: dir });
-  assert.ok(await eventually(() => environments(mark).length >= 2));
+  await wire.start({ argv: ['/bin/sh', '-c', script], env: { ...env, MARK: mark }, cwd: dir });
+  // The one that has no mark runs, and the shells that began the others are done.
+  const begun = (): boolean =>
+    commandLines(`307.25${runId}`).filter((line) => line.startsWith('sleep')).length === 1 &&
+    environments(mark).length === 2;
+  assert.ok(await eventually(begun));
   assert.deepEqual(commandLines(mark), []);
   const ended = once(init, 'exit');
   wire.end('gone');
@@ -250,10 +277,10 @@ test('the bridge carries a wire over standard streams, and a program that is not
   }, dir);
   await wire.open();
   await assert.rejects(
-    wire.start({ argv: ['/no/such'], env: ENV, cwd: dir }),
+    wire.start({ argv: ['/no/such'], env: env, cwd: dir }),
     /cannot be started in the sandbox \(ENOENT\)/,
   );
   assert.deepEqual(await wire.tryAll([{ host: '127.0.0.1', port: 1 }]), ['127.0.0.1:1']);
   await wire.stop(1_000);
-  await assert.rejects(wire.start({ argv: ['true'], env: ENV, cwd: dir }), /was stopped/);
+  await assert.rejects(wire.start({ argv: ['true'], env: env, cwd: dir }), /was stopped/);
 });

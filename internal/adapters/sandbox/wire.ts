@@ -12,9 +12,12 @@ import { Connection, Program } from './wire-program.ts';
 
 const source = (url: URL): string => readFileSync(url, 'utf8');
 // The packer finds files by such words.
-const init = [new URL('./svc-processes.cjs', import.meta.url), new URL('./svc-init.cjs', import.meta.url)]
-  .map(source)
-  .join('');
+const parts = [
+  new URL('./svc-processes.cjs', import.meta.url),
+  new URL('./svc-dial.cjs', import.meta.url),
+  new URL('./svc-init.cjs', import.meta.url),
+];
+const init = parts.map(source).join('');
 const bridge = source(new URL('./svc-bridge.cjs', import.meta.url));
 
 /** Where the first process listens: a name, and no file, since its root may be read-only. `@` stands for a zero byte. */
@@ -154,7 +157,7 @@ export class Wire {
 
   /** Asks the first process to end all programs and itself, and gives the wire up. */
   async stop(withinMs: number): Promise<void> {
-    this.#link.send({ t: 'stop' });
+    this.#link.sendLast({ t: 'stop' });
     await this.#link.flushed(withinMs);
     this.#link.end('the sandbox was stopped');
   }

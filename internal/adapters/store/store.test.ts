@@ -88,6 +88,61 @@ describe('the database', () => {
     assert.equal(rows[0]?.n, 0);
   });
 
+  it('commits in the message of the last statements, and commits nothing where one of them fails', async () => {
+    const add = (tx: Pick<typeof test.db, 'query'>, n: number): Promise<unknown> =>
+      tx.query('update counters set n = n + $1::int where id = 2', [n], 'add-to-two');
+    const seen = async (): Promise<unknown> => (await test.db.query('select n from counters where id = 2')).rows;
+    const before = await seen();
+    for (const failing of ['insert into counters values (2, 2)', `select svc.as_many(1, 2, 'SVC03')`]) {
+      await assert.rejects(
+        test.db.tx(async (tx) => {
+          const asked = [add(tx, 100), tx.query(failing), add(tx, 1_000)];
+          tx.last();
+          await Promise.all(asked);
+        }),
+        (error) => /^(23505|SVC03)$/.test(errorCode(error) ?? ''),
+      );
+    }
+    assert.deepEqual(await seen(), before);
+    await test.db.tx(async (tx) => {
+      await add(tx, 3);
+      const asked = [add(tx, 4), tx.query(`select svc.as_many(2, 2, 'SVC03')`)];
+      tx.last();
+      await Promise.all(asked);
+      // Seen by others before the transaction is ended by whoever opened it.
+      assert.notDeepEqual(await seen(), before);
+    });
+    await test.db.tx(async (tx) => void (await add(tx, -7)));
+    assert.deepEqual(await seen(), before);
+    assert.equal(await test.db.tx(async (tx) => (tx.last(), 'asked for nothing')), 'asked for nothing');
+  });
+
+  it('commits what goes ahead of a transaction by itself, and begins none where that fails', async () => {
+    const ahead = { text: 'update counters set n = n + $1::int where id = 2 returning n', values: [5], name: 'ahead' };
+    const opening = { text: 'select n + 1 as n from counters where id = 2', name: 'opening' };
+    const seen = async (): Promise<unknown> => (await test.db.query('select n from counters where id = 2')).rows;
+    await assert.rejects(
+      test.db.tx(
+        async (tx, opened) => {
+          assert.deepEqual([opened, await seen()], [{ ahead: [{ n: 5 }], opening: [{ n: 6 }] }, [{ n: 5 }]]);
+          await tx.query('update counters set n = 100 where id = 2');
+          throw new Error('no');
+        },
+        { ahead, opening },
+      ),
+      /^Error: no$/,
+    );
+    assert.deepEqual(await seen(), [{ n: 5 }]);
+    const failing = { text: 'insert into counters values (2, 2)' };
+    const unreached = (): Promise<never> => assert.fail('it has begun');
+    for (const both of [
+      { ahead: failing, opening },
+      { ahead: { ...ahead, values: [-5] }, opening: failing },
+    ])
+      await assert.rejects(test.db.tx(unreached, both), (error) => errorCode(error) === '23505');
+    assert.deepEqual(await test.db.tx(async (_tx, opened) => opened, { opening }), { ahead: [], opening: [{ n: 1 }] });
+  });
+
   it('leaves nothing open of a transaction that asked and did not wait', async () => {
     await assert.rejects(
       test.db.tx((tx) => {

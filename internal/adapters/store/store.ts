@@ -9,10 +9,10 @@ import type { Logger } from 'pino';
 import { Fault } from '../../domain/fault.ts';
 import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
-import type { Sql } from './schema/sql.ts';
-export type { Sql, Tx };
-import { type Tell, tellingName, Tells } from './schema/listen.ts';
-import { Transaction } from './schema/transaction.ts';
+import type { Sql, Statement } from './schema/sql.ts';
+export type { Sql, Statement, Tx };
+import { type Wakeup, tellingName, WakeupSender } from './schema/listen.ts';
+import { type OpeningRows, Transaction } from './schema/transaction.ts';
 
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
@@ -24,14 +24,16 @@ export interface TxOptions {
   readonly patient?: boolean;
   /** Time limit of each of its statements, where another one than usual. */
   readonly statementMs?: number;
+  /** A statement that goes with the beginning and costs no turn of its own; `fn` is given its rows. */
+  readonly opening?: Statement;
   /**
-   * A statement without parameters that goes with the beginning and costs no turn of its own; `fn` is given its rows. It
-   * is planned anew each time.
+   * One that goes before it in the same message and is committed by itself, also where the transaction is rolled back; where
+   * it fails there is no transaction. It may be run again. `fn` is given its rows.
    */
-  readonly opening?: readonly [string];
+  readonly ahead?: Statement | undefined;
 }
 
-type InTx<T> = (tx: Tx, opened: readonly unknown[]) => Promise<T>;
+type InTx<T> = (tx: Tx, opened: OpeningRows) => Promise<T>;
 
 export interface Database extends Sql {
   /** The address of the database, credentials included: never log it. */
@@ -193,7 +195,7 @@ class Shared {
   readonly main: Pool;
   readonly vital: Pool;
   readonly listener: ListenHub;
-  readonly tells: Tells;
+  readonly tells: WakeupSender;
   readonly lanes: { readonly work: Lane; readonly calls: Lane; readonly vital: Lane; readonly tells: Lane };
   calls: Database | undefined;
   count = 0;
@@ -203,7 +205,7 @@ class Shared {
     this.options = options;
     this.pooled = options.directUrl !== undefined;
     const config = connectionConfig({ url, statementTimeoutMs, pooled: this.pooled, applicationName: tellingName });
-    this.tells = new Tells((tells) => this.#notify(tells), log);
+    this.tells = new WakeupSender((tells) => this.#notify(tells), log);
     const onTells = this.tells.tell.bind(this.tells);
     const answerMs = statementTimeoutMs + silenceMs;
     this.lanes = {
@@ -227,7 +229,7 @@ class Shared {
   }
 
   /** In a transaction that writes nothing, so that it waits for no disk while it holds the cluster's lock. */
-  #notify(tells: readonly Tell[]): Promise<unknown> {
+  #notify(tells: readonly Wakeup[]): Promise<unknown> {
     const text = 'select pg_notify(channel, told) from unnest($1::text[], $2::text[]) as t (channel, told)';
     const values = [tells.map(({ channel }) => channel), tells.map(({ payload }) => payload)];
     const name = this.pooled ? {} : { name: 'notify' };
@@ -335,26 +337,20 @@ class View implements Database {
     return isCall && /^(57014|55P03)$/.test(errorCode(error) ?? '') ? databaseUnavailable(error) : asFault(error);
   }
 
-  async #send<R>(held: Pick<Held, 'query'>, { text, values, name }: Statement) {
-    this.#shared.count += 1;
-    const result = await held.query({
-      text,
-      ...(values !== undefined && { values: [...values] }),
-      ...(name !== undefined && !this.#shared.pooled && { name }),
-    });
+  async #send<R>(held: Pick<Held, 'query'>, statement: Statement) {
+    const result = await held.query(this.#queryOf(statement));
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
   async #once<T>(held: Held, fn: InTx<T>, begin: string, options: TxOptions): Promise<T> {
-    const { patient = false, statementMs, opening } = options;
+    const { patient = false, statementMs, opening, ahead } = options;
     const beginning = [begin, ...this.#settings(patient, statementMs)];
     const transaction = new Transaction(held, { beginning, patient });
     try {
-      const opened = opening === undefined ? [] : await transaction.open(opening[0]);
-      this.#shared.count += opening?.length ?? 0;
+      const opened = await this.#open(transaction, opening, ahead);
       const query: Sql['query'] = (text, values, name) => this.#send(transaction, { text, values, name });
       const copyIn: Tx['copyIn'] = (text, parts) => transaction.begun().then(() => held.copyIn(text, parts));
-      const result = await fn({ query, copyIn }, opened);
+      const result = await fn({ query, copyIn, last: () => transaction.last() }, opened);
       await transaction.end('commit');
       return result;
     } catch (error) {
@@ -362,6 +358,20 @@ class View implements Database {
       if (!isConnectionLoss(error)) await transaction.end('rollback');
       throw error;
     }
+  }
+
+  async #open(transaction: Transaction, opening?: Statement, ahead?: Statement): Promise<OpeningRows> {
+    if (opening === undefined) return { opening: [], ahead: [] };
+    return transaction.open(this.#queryOf(opening), ahead && this.#queryOf(ahead));
+  }
+
+  #queryOf({ text, values, name }: Statement): pg.QueryConfig {
+    this.#shared.count += 1;
+    return {
+      text,
+      ...(values !== undefined && { values: [...values] }),
+      ...(name !== undefined && !this.#shared.pooled && { name }),
+    };
   }
 
   /** What a transaction sets for itself: its time limits where a pooler's connection has none, or others are wanted. */
@@ -377,10 +387,4 @@ class View implements Database {
     ];
     return settings.map((one) => `set local ${one}`);
   }
-}
-
-interface Statement {
-  readonly text: string;
-  readonly values: readonly unknown[] | undefined;
-  readonly name: string | undefined;
 }

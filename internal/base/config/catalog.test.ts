@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as v from 'valibot';
-import { PROVIDERS } from '../../domain/spec.ts';
+import { providers } from '../../domain/spec.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
 import { compileSettings } from './compile-settings.ts';
 import { ConfigError } from './config.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';
-import { DEFAULT_CATALOG } from './default-catalog.ts';
+import { defaultCatalog } from './default-catalog.ts';
 
-const accepts = (provider: ModelProvider, id: string, catalog = DEFAULT_CATALOG): boolean => {
+const accepts = (provider: ModelProvider, id: string, catalog = defaultCatalog): boolean => {
   const { ids, pattern } = catalog.models[provider];
   return ids.includes(id) || (pattern !== undefined && new RegExp(pattern, 'u').test(id));
 };
 
-const MODELS: readonly (readonly [ModelProvider, string, boolean])[] = [
+const models: readonly (readonly [ModelProvider, string, boolean])[] = [
   ['provider-a', 'claude-opus-4-8', true],
   ['provider-a', 'claude-sonnet-5', true],
   ['provider-a', 'claude-fable-5', true],
@@ -32,25 +32,25 @@ const MODELS: readonly (readonly [ModelProvider, string, boolean])[] = [
   ['provider-c', 'a/b/c', false],
   ['provider-c', 'vendor/ model', false],
 ];
-for (const [provider, id, expected] of MODELS) {
+for (const [provider, id, expected] of models) {
   test(`${provider} ${expected ? 'accepts' : 'refuses'} ${JSON.stringify(id)}`, () => {
     assert.equal(accepts(provider, id), expected);
   });
 }
 
 test('presets base and node24 ship', () => {
-  assert.deepEqual(DEFAULT_CATALOG.presets, ['base', 'node24']);
+  assert.deepEqual(defaultCatalog.presets, ['base', 'node24']);
 });
 
 test('exactly 24 brokered tools are exposed by default and none of them merges or touches secrets', () => {
-  const defaults = Object.values(DEFAULT_CATALOG.codehostTools).filter((tool) => tool.default);
+  const defaults = Object.values(defaultCatalog.codehostTools).filter((tool) => tool.default);
   assert.equal(defaults.length, 24);
   assert.ok(defaults.every((tool) => tool.needs === undefined));
 });
 
 test('merge and secrets tools say what they need', () => {
   const needs = (kind: string) =>
-    Object.entries(DEFAULT_CATALOG.codehostTools).flatMap(([name, tool]) => (tool.needs === kind ? [name] : []));
+    Object.entries(defaultCatalog.codehostTools).flatMap(([name, tool]) => (tool.needs === kind ? [name] : []));
   assert.deepEqual(needs('merge'), ['enable_pull_request_auto_merge', 'merge_pull_request']);
   assert.deepEqual(needs('secrets').toSorted(), [
     'actions_secret_list',
@@ -62,7 +62,7 @@ test('merge and secrets tools say what they need', () => {
 });
 
 test('harness defaults are the spec’s', () => {
-  const { 'harness-a': a, 'harness-b': b } = DEFAULT_CATALOG.harnesses;
+  const { 'harness-a': a, 'harness-b': b } = defaultCatalog.harnesses;
   assert.deepEqual([a.efforts, a.defaultEffort], [['low', 'medium', 'high', 'xhigh', 'max'], 'high']);
   assert.deepEqual([b.efforts, b.defaultEffort], [['minimal', 'low', 'medium', 'high', 'xhigh'], 'medium']);
   assert.deepEqual([a.providers, b.providers], [['provider-a'], ['provider-b', 'provider-c']]);
@@ -70,15 +70,15 @@ test('harness defaults are the spec’s', () => {
 });
 
 test('narrowed efforts are among those of the harness', () => {
-  const known = DEFAULT_CATALOG.harnesses['harness-b'].efforts;
-  for (const efforts of Object.values(DEFAULT_CATALOG.effortsByModel['provider-c'] ?? {})) {
+  const known = defaultCatalog.harnesses['harness-b'].efforts;
+  for (const efforts of Object.values(defaultCatalog.effortsByModel['provider-c'] ?? {})) {
     assert.ok(efforts.every((effort) => known.includes(effort)));
   }
 });
 
 test('no section changes nothing', () => {
-  assert.equal(extendCatalog(DEFAULT_CATALOG, undefined), DEFAULT_CATALOG);
-  assert.deepEqual(extendCatalog(DEFAULT_CATALOG, {}).models, DEFAULT_CATALOG.models);
+  assert.equal(extendCatalog(defaultCatalog, undefined), defaultCatalog);
+  assert.deepEqual(extendCatalog(defaultCatalog, {}).models, defaultCatalog.models);
 });
 
 test('a section adds presets, models, efforts and tools to what ships', () => {
@@ -89,7 +89,7 @@ test('a section adds presets, models, efforts and tools to what ships', () => {
     harnesses: { 'harness-b': { defaultProvider: 'provider-c', defaultModel: 'a/b', defaultEffort: 'high' } },
     codehostTools: { extra: { needs: 'merge' } },
   });
-  const catalog = extendCatalog(DEFAULT_CATALOG, section);
+  const catalog = extendCatalog(defaultCatalog, section);
   assert.deepEqual(catalog.presets, ['base', 'node24', 'python']);
   assert.ok(accepts('provider-b', 'house-model', catalog) && accepts('provider-b', 'gpt-5', catalog));
   assert.ok(accepts('provider-b', 'house-7', catalog) && !accepts('provider-b', 'my-house-7', catalog));
@@ -101,14 +101,14 @@ test('a section adds presets, models, efforts and tools to what ships', () => {
 });
 
 test('replace leaves only the operator’s models', () => {
-  const catalog = extendCatalog(DEFAULT_CATALOG, { models: { 'provider-a': { replace: true, ids: ['one'] } } });
+  const catalog = extendCatalog(defaultCatalog, { models: { 'provider-a': { replace: true, ids: ['one'] } } });
   assert.deepEqual(catalog.models['provider-a'], { ids: ['one'] });
-  for (const other of PROVIDERS.slice(1)) assert.equal(catalog.models[other], DEFAULT_CATALOG.models[other]);
+  for (const other of providers.slice(1)) assert.equal(catalog.models[other], defaultCatalog.models[other]);
 });
 
 test('a default that contradicts its harness is refused by name', () => {
   const refuse = (section: CatalogSection, message: RegExp) =>
-    assert.throws(() => extendCatalog(DEFAULT_CATALOG, section), message);
+    assert.throws(() => extendCatalog(defaultCatalog, section), message);
   refuse({ harnesses: { 'harness-a': { defaultProvider: 'provider-b' } } }, /harness-a\.defaultProvider/);
   refuse({ harnesses: { 'harness-a': { defaultEffort: 'minimal' } } }, /harness-a\.defaultEffort/);
 });

@@ -5,7 +5,7 @@
 
 import * as v from 'valibot';
 import type { Catalog } from '../../domain/catalog.ts';
-import { EFFORTS, HARNESSES, PROVIDERS, RESOURCE_NAME } from '../../domain/spec.ts';
+import { effortNames, harnessNames, providers, resourceNamePattern } from '../../domain/spec.ts';
 
 const isRegExp = (source: string): boolean => {
   try {
@@ -16,7 +16,7 @@ const isRegExp = (source: string): boolean => {
   }
 };
 
-const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
+const Name = v.pipe(v.string(), v.regex(resourceNamePattern, '1 to 128 characters of A-Za-z0-9_.-'));
 const ModelId = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(256));
 const Models = v.strictObject({
   /** True: these ids and this pattern stand alone, the shipped ones are forgotten. */
@@ -25,9 +25,9 @@ const Models = v.strictObject({
   pattern: v.optional(v.pipe(v.string(), v.maxLength(1024), v.check(isRegExp, 'not a regular expression'))),
 });
 const HarnessDefaults = v.strictObject({
-  defaultProvider: v.optional(v.picklist(PROVIDERS)),
+  defaultProvider: v.optional(v.picklist(providers)),
   defaultModel: v.optional(ModelId),
-  defaultEffort: v.optional(v.picklist(EFFORTS)),
+  defaultEffort: v.optional(v.picklist(effortNames)),
 });
 const CodehostTool = v.strictObject({
   default: v.exactOptional(v.literal(true)),
@@ -37,11 +37,14 @@ const CodehostTool = v.strictObject({
 /** The `catalog` section of the SVC_CONFIG file. Everything is optional and adds to what ships. */
 export const CatalogSection = v.strictObject({
   presets: v.optional(v.array(Name)),
-  models: v.optional(v.strictObject(v.entriesFromList(PROVIDERS, v.optional(Models)))),
-  harnesses: v.optional(v.strictObject(v.entriesFromList(HARNESSES, v.optional(HarnessDefaults)))),
+  models: v.optional(v.strictObject(v.entriesFromList(providers, v.optional(Models)))),
+  harnesses: v.optional(v.strictObject(v.entriesFromList(harnessNames, v.optional(HarnessDefaults)))),
   efforts: v.optional(
     v.strictObject(
-      v.entriesFromList(PROVIDERS, v.optional(v.record(ModelId, v.pipe(v.array(v.picklist(EFFORTS)), v.minLength(1))))),
+      v.entriesFromList(
+        providers,
+        v.optional(v.record(ModelId, v.pipe(v.array(v.picklist(effortNames)), v.minLength(1)))),
+      ),
     ),
   ),
   codehostTools: v.optional(v.record(Name, CodehostTool)),
@@ -55,7 +58,7 @@ const union = (...lists: readonly (readonly string[] | undefined)[]): string[] =
 const anchored = (source: string): string => `^(?:${source})$`;
 
 function extendModels(base: Catalog['models'], section: CatalogSection['models']): Catalog['models'] {
-  const extended = PROVIDERS.map((provider) => {
+  const extended = providers.map((provider) => {
     const shipped = base[provider];
     const own = section?.[provider];
     if (own === undefined) return [provider, shipped] as const;
@@ -67,7 +70,7 @@ function extendModels(base: Catalog['models'], section: CatalogSection['models']
 }
 
 function extendHarnesses(base: Catalog['harnesses'], section: CatalogSection['harnesses']): Catalog['harnesses'] {
-  const extended = HARNESSES.map((harness) => {
+  const extended = harnessNames.map((harness) => {
     const shipped = base[harness];
     const own = section?.[harness];
     const provider = own?.defaultProvider ?? shipped.defaultProvider;
@@ -90,9 +93,9 @@ function extendHarnesses(base: Catalog['harnesses'], section: CatalogSection['ha
  */
 export function extendCatalog(base: Catalog, section: CatalogSection | undefined): Catalog {
   if (section === undefined) return base;
-  const efforts = PROVIDERS.map(
-    (provider) => [provider, { ...base.effortsByModel[provider], ...section.efforts?.[provider] }] as const,
-  ).filter(([, models]) => Object.keys(models).length > 0);
+  const efforts = providers
+    .map((provider) => [provider, { ...base.effortsByModel[provider], ...section.efforts?.[provider] }] as const)
+    .filter(([, models]) => Object.keys(models).length > 0);
   return {
     presets: union(base.presets, section.presets),
     models: extendModels(base.models, section.models),

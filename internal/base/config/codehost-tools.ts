@@ -6,7 +6,7 @@
 import type { Catalog } from '../../domain/catalog.ts';
 
 /** Exposed when `tools` is omitted: reading, talking, and the ordinary way to a pull request. Exactly 24. */
-const DEFAULT = [
+const defaultTools = [
   'actions_get',
   'actions_list',
   'add_comment_to_pending_review',
@@ -34,7 +34,7 @@ const DEFAULT = [
 ] as const;
 
 /** Exposed only where an agent names them. */
-const NAMED = [
+const named = [
   'actions_run_trigger',
   'add_issue_comment_reaction',
   'add_issue_reaction',
@@ -113,13 +113,13 @@ const NAMED = [
 ] as const;
 
 /** The proxy's own, beside `download_attachment` above. */
-const PROXY = ['disable_pull_request_auto_merge', 'rerun_failed_jobs', 'update_issue_comment'] as const;
+const proxy = ['disable_pull_request_auto_merge', 'rerun_failed_jobs', 'update_issue_comment'] as const;
 
 /** Need a mount with `merge: write`. */
-const MERGE = ['enable_pull_request_auto_merge', 'merge_pull_request'] as const;
+const merge = ['enable_pull_request_auto_merge', 'merge_pull_request'] as const;
 
 /** Need the mount's `secrets` capability; a value is written, never read. */
-const SECRETS = [
+const secrets = [
   'actions_secret_list',
   'actions_secret_write',
   'delete_repository_secret',
@@ -127,9 +127,9 @@ const SECRETS = [
   'set_repository_secret',
 ] as const;
 
-export const CODEHOST_TOOLS: Catalog['codehostTools'] = Object.fromEntries([
-  ...DEFAULT.map((name) => [name, { default: true }] as const),
-  ...[...NAMED, ...PROXY].map((name) => [name, {}] as const),
-  ...MERGE.map((name) => [name, { needs: 'merge' }] as const),
-  ...SECRETS.map((name) => [name, { needs: 'secrets' }] as const),
+export const codehostTools: Catalog['codehostTools'] = Object.fromEntries([
+  ...defaultTools.map((name) => [name, { default: true }] as const),
+  ...[...named, ...proxy].map((name) => [name, {}] as const),
+  ...merge.map((name) => [name, { needs: 'merge' }] as const),
+  ...secrets.map((name) => [name, { needs: 'secrets' }] as const),
 ]);

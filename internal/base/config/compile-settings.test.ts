@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from './default-catalog.ts';
+import { defaultCatalog } from './default-catalog.ts';
 import { compileSettings } from './compile-settings.ts';
 import { ConfigError } from './file.ts';
 
 test('without sections the shipped catalog stands and no source is added', () => {
-  assert.deepEqual(compileSettings({}, '/etc'), { catalog: DEFAULT_CATALOG, templateSources: [] });
+  assert.deepEqual(compileSettings({}, '/etc'), { catalog: defaultCatalog, templateSources: [] });
 });
 
 test('relative template directories count from the file, and presets are added', () => {
@@ -14,7 +14,7 @@ test('relative template directories count from the file, and presets are added',
     '/etc/svc',
   );
   assert.deepEqual(settings.templateSources, [{ scope: '@house', directory: '/etc/svc/t' }]);
-  assert.deepEqual(settings.catalog.presets, [...DEFAULT_CATALOG.presets, 'python'].sort());
+  assert.deepEqual(settings.catalog.presets, [...defaultCatalog.presets, 'python'].sort());
 });
 
 test('what is known of where sessions of a preset run is known at apply', () => {

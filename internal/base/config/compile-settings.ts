@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import type { Catalog, NetworkFacts } from '../../domain/catalog.ts';
 import type { SandboxProviderName } from '../../domain/sandbox.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';
-import { DEFAULT_CATALOG } from './default-catalog.ts';
+import { defaultCatalog } from './default-catalog.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 import { readSection } from './section.ts';
 import { sessionSettings } from './session-settings.ts';
@@ -41,7 +41,7 @@ export function compileSettings(
   };
 }
 
-const ENGINES: ReadonlySet<string> = new Set(['docker', 'kubernetes'] satisfies SandboxProviderName[]);
+const engines: ReadonlySet<string> = new Set(['docker', 'kubernetes'] satisfies SandboxProviderName[]);
 
 /** The operator's presets, with their ceilings, and what is known of where their sessions run. */
 function withPresets(
@@ -55,7 +55,7 @@ function withPresets(
   );
   const names = [...new Set([...catalog.presets, ...Object.keys(presets)])].sort();
   const of = (name: string) => (Object.hasOwn(presets, name) ? presets[name] : undefined);
-  const onEngine = (name: string): boolean => ENGINES.has(of(name)?.provider ?? place.sandbox);
+  const onEngine = (name: string): boolean => engines.has(of(name)?.provider ?? place.sandbox);
   const lacking = names.filter((name) => onEngine(name) && of(name)?.image === undefined);
   const network = networkOf(names, settings, place);
   return {
@@ -75,7 +75,7 @@ function networkOf(
 ): NetworkFacts | undefined {
   const providerOf = (name: string): string =>
     (Object.hasOwn(presets, name) ? presets[name]?.provider : undefined) ?? sandbox;
-  const boxes = names.filter((name) => ENGINES.has(providerOf(name)));
+  const boxes = names.filter((name) => engines.has(providerOf(name)));
   const local = names.filter((name) => providerOf(name) === 'bubblewrap');
   if (boxes.length + local.length === 0) return undefined;
   return {
@@ -87,7 +87,7 @@ function networkOf(
 
 function extended(section: CatalogSection | undefined): Catalog {
   try {
-    return extendCatalog(DEFAULT_CATALOG, section);
+    return extendCatalog(defaultCatalog, section);
   } catch (error) {
     if (error instanceof RangeError) throw new ConfigError('catalog', `cannot be used: ${error.message}`);
     throw error;

@@ -2,13 +2,13 @@
 // naming its setting (docs/reference/configuration.md#settings).
 // Never reads the process by itself: environment and arguments are passed in.
 
-import { SANDBOX_PROVIDERS, type SandboxProviderName } from '../../domain/sandbox.ts';
+import { sandboxProviders, type SandboxProviderName } from '../../domain/sandbox.ts';
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, type ConfigFile, parseConfigFile } from './file.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 export { ConfigError, type ConfigFile } from './file.ts';
 
@@ -137,7 +137,7 @@ function build(
     masterKeyFile: masterKeyFile ?? join(dataDir, 'master.key'),
     ...(harnessACommand !== undefined && { harnessACommand }),
     ...(harnessBCommand !== undefined && { harnessBCommand }),
-    sandbox: readWord(given('sandbox'), ['auto', ...SANDBOX_PROVIDERS], 'auto'),
+    sandbox: readWord(given('sandbox'), ['auto', ...sandboxProviders], 'auto'),
     allowPrivateNetwork: readBoolean(given('allowPrivateNetwork')),
     logLevel: readWord(given('logLevel'), logLevels, 'info'),
     file: rest,

@@ -2,9 +2,9 @@
 // nothing else.
 
 import type { Catalog } from '../../domain/catalog.ts';
-import { CODEHOST_TOOLS } from './codehost-tools.ts';
+import { codehostTools } from './codehost-tools.ts';
 
-export const DEFAULT_CATALOG: Catalog = {
+export const defaultCatalog: Catalog = {
   presets: ['base', 'node24'],
   models: {
     'provider-a': {
@@ -65,6 +65,6 @@ export const DEFAULT_CATALOG: Catalog = {
       'z-ai/glm-5': ['high', 'xhigh'],
     },
   },
-  codehostTools: CODEHOST_TOOLS,
+  codehostTools: codehostTools,
   avatars: [],
 };

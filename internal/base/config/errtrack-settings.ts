@@ -4,7 +4,7 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { resourceNamePattern } from '../../domain/spec.ts';
 import { Address } from './address.ts';
 import type { ConfigFile } from './file.ts';
 import { providerSection, readSection } from './section.ts';
@@ -21,7 +21,7 @@ const Section = v.strictObject({
   mcpUrl: v.optional(Address, 'https://mcp.sentry.dev/mcp'),
   clientId: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(500))),
   clientSecretFile: v.optional(v.pipe(v.string(), v.minLength(1))),
-  clientSecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
+  clientSecretRef: v.optional(v.pipe(v.string(), v.regex(resourceNamePattern))),
   appSlug: v.optional(v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'the slug of the application'))),
 });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Json } from '../../domain/json.ts';
-import { DEFAULT_CATALOG } from './default-catalog.ts';
+import { defaultCatalog } from './default-catalog.ts';
 import { modelSettings } from './model-settings.ts';
 
 const settings = (model: Json) => modelSettings({ providers: { model, errtrack: {} } }, '/etc/svc');
@@ -55,7 +55,7 @@ describe('model providers', () => {
   }
   test('the models that harnesses start with have a price', () => {
     const { prices } = modelSettings({}, '/');
-    for (const { defaultModel } of Object.values(DEFAULT_CATALOG.harnesses)) {
+    for (const { defaultModel } of Object.values(defaultCatalog.harnesses)) {
       assert.ok(
         prices.some(({ model }) => model === defaultModel),
         defaultModel,

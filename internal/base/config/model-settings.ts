@@ -4,10 +4,10 @@
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import type { PriceRow } from '../../domain/price.ts';
-import { type ModelProvider, PROVIDERS, RESOURCE_NAME } from '../../domain/spec.ts';
+import { type ModelProvider, providers, resourceNamePattern } from '../../domain/spec.ts';
 import { Address } from './address.ts';
 import type { ConfigFile } from './file.ts';
-import { DEFAULT_PRICES } from './prices.ts';
+import { defaultPrices } from './prices.ts';
 import { providerSection, readSection } from './section.ts';
 
 /** Where a provider's key is. */
@@ -31,7 +31,7 @@ const Provider = v.pipe(
     baseUrl: v.optional(Address),
     keyFile: v.optional(v.pipe(v.string(), v.minLength(1))),
     keyEnv: v.optional(v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'))),
-    keySecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
+    keySecretRef: v.optional(v.pipe(v.string(), v.regex(resourceNamePattern))),
   }),
   v.check(
     ({ keyFile, keyEnv, keySecretRef }) =>
@@ -53,7 +53,7 @@ const rates = {
 const isDay = (text: string): boolean =>
   /^\d{4}-\d{2}-\d{2}$/.test(text) && new Date(`${text}T00:00:00Z`).toJSON()?.slice(0, 10) === text;
 const Price = v.strictObject({
-  provider: v.picklist(PROVIDERS),
+  provider: v.picklist(providers),
   model: v.pipe(v.string(), v.regex(/^[^*\s]{0,255}[^\s]$/, 'a model id, or its beginning and *')),
   from: v.pipe(v.string(), v.check(isDay, 'a day, YYYY-MM-DD')),
   ...rates,
@@ -61,7 +61,7 @@ const Price = v.strictObject({
   above: v.exactOptional(v.strictObject({ tokens: v.pipe(v.number(), v.integer(), v.minValue(1)), ...rates })),
 });
 const Section = v.strictObject({
-  ...v.entriesFromList(PROVIDERS, v.optional(Provider)),
+  ...v.entriesFromList(providers, v.optional(Provider)),
   prices: v.optional(v.array(Price), []),
 });
 
@@ -72,7 +72,7 @@ const defaultEnv = (provider: ModelProvider): string => `SVC_${provider.toUpperC
 export function modelSettings(file: ConfigFile, base: string): ModelSettings {
   const output = readSection(Section, providerSection(file, 'model'), 'providers.model');
   const each = <T>(of: (provider: ModelProvider) => T) =>
-    Object.fromEntries(PROVIDERS.map((provider) => [provider, of(provider)])) as { [provider in ModelProvider]: T };
+    Object.fromEntries(providers.map((provider) => [provider, of(provider)])) as { [provider in ModelProvider]: T };
   return {
     addresses: each((provider) => output[provider]?.baseUrl),
     keys: each((provider) => {
@@ -81,6 +81,6 @@ export function modelSettings(file: ConfigFile, base: string): ModelSettings {
       if (keySecretRef !== undefined) return { kind: 'secret', name: keySecretRef };
       return { kind: 'env', name: keyEnv ?? defaultEnv(provider) };
     }),
-    prices: [...DEFAULT_PRICES, ...output.prices],
+    prices: [...defaultPrices, ...output.prices],
   };
 }

@@ -2,7 +2,7 @@
 // and the client that the service is there. Secrets are named, never held.
 
 import * as v from 'valibot';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { resourceNamePattern } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
 import { providerSection, readSection, requirePublic } from './section.ts';
 
@@ -19,7 +19,7 @@ const Provider = v.pipe(
     tokenEndpoint: v.optional(Address),
     revocationEndpoint: v.optional(Address),
     clientId: Text,
-    clientSecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
+    clientSecretRef: v.optional(v.pipe(v.string(), v.regex(resourceNamePattern))),
     scopes: v.optional(v.array(v.pipe(v.string(), v.regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'a scope'))), []),
     resource: v.optional(Address),
     /** The provider's own tool server, for `connection` tools. */
@@ -33,12 +33,12 @@ const Provider = v.pipe(
   ),
 );
 /** Names that mean something else. */
-export const OWN_PROVIDERS: readonly string[] = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp', 'slack'];
+export const ownProviders: readonly string[] = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp', 'slack'];
 const Section = v.record(
   v.pipe(
     v.string(),
     v.regex(/^[A-Za-z0-9_.-]{1,64}$/, '1 to 64 characters of A-Za-z0-9_.-'),
-    v.check((name) => !OWN_PROVIDERS.includes(name), 'another name: this one is taken'),
+    v.check((name) => !ownProviders.includes(name), 'another name: this one is taken'),
   ),
   Provider,
 );
@@ -66,10 +66,10 @@ export function oauthProviders(file: ConfigFile): ReadonlyMap<string, OauthProvi
  */
 export function checkOauthSettings(config: { readonly file: ConfigFile; readonly allowPrivateNetwork: boolean }): void {
   for (const [name, provider] of oauthProviders(config.file)) {
-    for (const key of ADDRESSES) requirePublic(config, `providers.oauth.${name}.${key}`, provider[key]);
+    for (const key of addresses) requirePublic(config, `providers.oauth.${name}.${key}`, provider[key]);
   }
 }
-const ADDRESSES = [
+const addresses = [
   'issuer',
   'authorizationEndpoint',
   'tokenEndpoint',

@@ -27,22 +27,22 @@ const rates = (input: string, cacheRead: string, cacheWrite: string, cacheWriteL
 /** Writes to the cache are not charged apart. */
 const simple = (input: string, cacheRead: string, output: string) => ({ input, output, cacheRead, cacheWrite: input });
 
-const OPUS = rates('5', '0.5', '6.25', '10', '25');
-const SONNET = rates('3', '0.3', '3.75', '6', '15');
+const opus = rates('5', '0.5', '6.25', '10', '25');
+const sonnet = rates('3', '0.3', '3.75', '6', '15');
 
-export const DEFAULT_PRICES: readonly PriceRow[] = [
+export const defaultPrices: readonly PriceRow[] = [
   ...['claude-opus-4-5', 'claude-opus-4-6', 'claude-opus-4-7', 'claude-opus-4-8', 'claude-opus-5'].flatMap((id) =>
-    rows('provider-a', always, id, OPUS),
+    rows('provider-a', always, id, opus),
   ),
   ...rows('provider-a', always, 'claude-opus-5-5', rates('4', '0.2', '5', '8', '20')),
   ...rows('provider-a', always, 'claude-fable-5', rates('10', '1', '12.5', '20', '50')),
   ...rows('provider-a', always, 'claude-fable-5-1', rates('10', '0.25', '12.5', '20', '50')),
   // Above 200,000 tokens in the long window that it was offered with.
   ...rows('provider-a', always, 'claude-sonnet-4-5', {
-    ...SONNET,
+    ...sonnet,
     above: { tokens: 200_000, ...rates('6', '0.6', '7.5', '12', '22.5') },
   }),
-  ...rows('provider-a', always, 'claude-sonnet-4-6', SONNET),
+  ...rows('provider-a', always, 'claude-sonnet-4-6', sonnet),
   ...rows('provider-a', always, 'claude-sonnet-5', rates('2', '0.2', '2.5', '4', '10')),
   ...rows('provider-a', always, 'claude-sonnet-5-5', rates('2', '0.2', '2.5', '4', '10')),
   ...rows('provider-a', '2026-10-07', 'claude-sonnet-5-5', rates('2', '0.1', '2.5', '4', '10')),

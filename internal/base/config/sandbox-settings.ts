@@ -5,14 +5,14 @@ import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import type { ResourceLimits } from '../../domain/catalog.ts';
 import { entryShape, isEntry, entriesMax } from '../../domain/host-entry.ts';
-import { type SandboxProviderName, SANDBOX_PROVIDERS } from '../../domain/sandbox.ts';
-import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
+import { type SandboxProviderName, sandboxProviders } from '../../domain/sandbox.ts';
+import { harnessNames, resourceNamePattern } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
 import { KubernetesSection, type KubernetesSettings, kubernetesSettings } from './kubernetes-settings.ts';
 import { isHttpAddress, readSection } from './section.ts';
 import { SetupCacheSection, type SetupCacheSettings, setupCacheSettings } from './setup-cache-settings.ts';
 
-const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
+const Name = v.pipe(v.string(), v.regex(resourceNamePattern, '1 to 128 characters of A-Za-z0-9_.-'));
 const Path = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
 const Limits = v.strictObject({
   cpuCount: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
@@ -21,13 +21,13 @@ const Limits = v.strictObject({
 const Argv = v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.minLength(1));
 const Preset = v.strictObject({
   /** Which provider its sessions run on; default the one of SVC_SANDBOX. */
-  provider: v.optional(v.picklist(SANDBOX_PROVIDERS)),
+  provider: v.optional(v.picklist(sandboxProviders)),
   /** Of a container engine; the providers of this machine do not use it. */
   image: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(512))),
   /** A directory that holds a root file system, for bubblewrap; one that `svc preset build` made needs no entry. */
   rootfs: v.optional(Path),
   /** The program of a harness inside it, in place of the machine's. */
-  harnesses: v.optional(v.strictObject(v.entriesFromList(HARNESSES, v.optional(Argv)))),
+  harnesses: v.optional(v.strictObject(v.entriesFromList(harnessNames, v.optional(Argv)))),
   /** Ceilings of what an environment may ask for. */
   limits: v.optional(Limits),
 });

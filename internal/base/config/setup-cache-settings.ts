@@ -7,7 +7,7 @@ import { isHttpAddress } from './section.ts';
 
 const EnvName = v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'));
 
-const S3 = v.strictObject({
+const s3Schema = v.strictObject({
   /** `https://host[:port]`; buckets are named in the path. */
   endpoint: v.pipe(v.string(), v.maxLength(4096), v.check(isHttpAddress, 'not an http or https address')),
   bucket: v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'no name of a bucket')),
@@ -28,7 +28,7 @@ export const SetupCacheSection = v.pipe(
   v.strictObject({
     /** One that all daemons see. */
     directory: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(4096))),
-    s3: v.optional(S3),
+    s3: v.optional(s3Schema),
     /** Of one archive. */
     maxEntryMB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(4_096)), 2_048),
     /** Of all that is shared; the longest unused go first. */

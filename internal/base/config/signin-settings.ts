@@ -3,7 +3,7 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { resourceNamePattern } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 import { readSection, secretInFile } from './section.ts';
 
@@ -21,7 +21,7 @@ const Address = v.pipe(
 const client = {
   clientId: v.pipe(v.string(), v.minLength(1), v.maxLength(500)),
   clientSecretFile: v.optional(v.pipe(v.string(), v.minLength(1))),
-  clientSecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
+  clientSecretRef: v.optional(v.pipe(v.string(), v.regex(resourceNamePattern))),
 };
 const seconds = (most: number) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(most, `at most ${most}`)), most);

@@ -3,7 +3,7 @@ import type { LookupAddress } from 'node:dns';
 import { test } from 'node:test';
 import { guardedLookup, hostFault, isPrivateAddress, PrivateAddressError } from './net.ts';
 
-const PUBLIC = [
+const publicList = [
   '8.8.8.8',
   '172.15.0.1',
   '172.32.0.1',
@@ -12,7 +12,7 @@ const PUBLIC = [
   '::ffff:8.8.8.8',
   '2002:808:808::1',
 ];
-const PRIVATE = [
+const privateList = [
   '127.0.0.1',
   '0.0.0.0',
   '10.1.1.1',
@@ -40,11 +40,11 @@ const PRIVATE = [
 ];
 
 test('addresses of the public internet are let through', () => {
-  for (const address of PUBLIC) assert.equal(isPrivateAddress(address), false, address);
+  for (const address of publicList) assert.equal(isPrivateAddress(address), false, address);
 });
 
 test('private and special addresses are refused in every way of writing them', () => {
-  for (const address of PRIVATE) assert.equal(isPrivateAddress(address), true, address);
+  for (const address of privateList) assert.equal(isPrivateAddress(address), true, address);
 });
 
 test('hosts that need no lookup are judged from the URL', () => {

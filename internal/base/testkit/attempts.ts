@@ -24,7 +24,7 @@ export interface Surroundings {
   readonly sockets: readonly string[];
 }
 
-const METADATA = [
+const metadata = [
   '169.254.169.254',
   '169.254.170.2',
   '169.254.169.123',
@@ -34,7 +34,7 @@ const METADATA = [
   'fe80::1',
   'fe80::1%eth0',
 ];
-const PRIVATE = [
+const privateList = [
   '10.0.0.1',
   '10.96.0.1',
   '172.17.0.1',
@@ -44,7 +44,7 @@ const PRIVATE = [
   '100.64.0.1',
   'fc00::1',
 ];
-const OUTSIDE = [
+const outside = [
   '1.1.1.1',
   '8.8.8.8',
   '93.184.215.14',
@@ -52,7 +52,7 @@ const OUTSIDE = [
   '2001:4860:4860::8888',
   '64:ff9b::7f00:1',
 ];
-const NAMES = [
+const names = [
   'example.com',
   'metadata.google.internal',
   'kubernetes.default.svc',
@@ -62,7 +62,7 @@ const NAMES = [
   'host.containers.internal',
   'localhost.example',
 ];
-const SOCKETS = [
+const socketsList = [
   ...['docker.sock', 'podman/podman.sock', 'containerd/containerd.sock', 'crio/crio.sock', 'systemd/private'],
   ...['dbus/system_bus_socket', 'snapd.socket', 'user/0/bus', 'user/1000/bus', 'postgresql/.s.PGSQL.5432'],
 ];
@@ -89,7 +89,7 @@ export function attempts(around: Surroundings): Attempt[] {
     hosts.flatMap((host) => on.map((port): Attempt => [way, host, port]));
   return [
     ...each(local, ports),
-    ...each([...METADATA, ...PRIVATE, ...OUTSIDE], [80, 443]),
+    ...each([...metadata, ...privateList, ...outside], [80, 443]),
     ...each(
       ['1.1.1.1', '8.8.8.8', '127.0.0.11', '127.0.0.53', '127.0.0.1', '10.96.0.10', '2606:4700:4700::1111'],
       [53],
@@ -103,15 +103,15 @@ export function attempts(around: Surroundings): Attempt[] {
       ...own.filter((one) => !one.startsWith('127.') && one !== '::1'),
     ].map((host): Attempt => ['raw', host]),
     ...['224.0.0.251', '239.255.255.250'].map((group): Attempt => ['multicast', group]),
-    ...SOCKETS.flatMap((path): Attempt[] => [
+    ...socketsList.flatMap((path): Attempt[] => [
       ['unix', `/run/${path}`],
       ['unix', `/var/run/${path}`],
     ]),
     ...[`/tmp/.s.PGSQL.${databasePort}`, '\0/tmp/.X11-unix/X0', '\0/containerd-shim', '/dev/log', ...sockets].map(
       (path): Attempt => ['unix', path],
     ),
-    ...[...NAMES, hostname()].map((name): Attempt => ['name', name]),
-    ...throughTheEdge([...local, ...METADATA, ...PRIVATE, ...NAMES.slice(0, 6), hostname()], around),
+    ...[...names, hostname()].map((name): Attempt => ['name', name]),
+    ...throughTheEdge([...local, ...metadata, ...privateList, ...names.slice(0, 6), hostname()], around),
   ];
 }
 

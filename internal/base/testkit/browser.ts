@@ -1,5 +1,6 @@
 // A real browser for tests of pages: one for a test file, a context of its own for each test.
 
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import chromiumBinary from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
@@ -62,18 +63,28 @@ export function watchStreams(context: BrowserContext) {
 
 const axePath = createRequire(import.meta.url).resolve('axe-core');
 
+/** The same document in light and then in dark: what an author's `light-dark()` makes of it needs no second load. */
+export async function inBothSchemes(page: Page, look: (scheme: 'light' | 'dark') => Promise<void>): Promise<void> {
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await look(colorScheme);
+  }
+}
+
 /** What is wrong with a page for whoever does not see or point: `id: place` of each violation. */
 export async function axeViolations(page: Page): Promise<string[]> {
-  const { readFile } = await import('node:fs/promises');
-  const source = await readFile(axePath, 'utf8');
-  await page.evaluate(source);
+  // Once for a document: it is a large program to read anew for each scheme and width.
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(await readFile(axePath, 'utf8'));
   return page.evaluate(async () => {
     const axe = (
       globalThis as unknown as {
-        axe: { run(): Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }> };
+        axe: {
+          run(of: { resultTypes: string[] }): Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }>;
+        };
       }
     ).axe;
-    const { violations } = await axe.run();
+    // Every rule is run; of what passed one place each is enough, as nobody reads it.
+    const { violations } = await axe.run({ resultTypes: ['violations'] });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${String(target)}`));
   });
 }

@@ -25,14 +25,14 @@ interface Heard {
 type Args = { readonly [name: string]: string | undefined };
 
 /** Arguments by method, of the provider's published reference (scripts/extract-chat.ts). */
-const METHODS = (
+const methods = (
   JSON.parse(readFileSync(new URL('../../../testdata/providers/chat-methods.json', import.meta.url), 'utf8')) as {
     readonly methods: {
       readonly [method: string]: { readonly [name: string]: { readonly required: boolean; readonly type: unknown } };
     };
   }
 ).methods;
-const SHAPES: { readonly [type: string]: RegExp } = {
+const shapes: { readonly [type: string]: RegExp } = {
   number: /^\d+$/,
   integer: /^\d+$/,
   boolean: /^(?:true|false)$/,
@@ -41,12 +41,12 @@ const SHAPES: { readonly [type: string]: RegExp } = {
 
 /** What the reference says against a call; undefined where it says nothing. */
 function refusalOf(method: string, args: Args): string | undefined {
-  const known = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
+  const known = Object.hasOwn(methods, method) ? methods[method] : undefined;
   if (known === undefined) return `unknown method: ${method}`;
   for (const [name, value] of Object.entries(args)) {
     const type = Object.hasOwn(known, name) ? known[name]?.type : undefined;
     if (type === undefined) return `unknown argument: ${name}`;
-    if (typeof type === 'string' && SHAPES[type]?.test(value ?? '') === false) return `no ${type}: ${name}`;
+    if (typeof type === 'string' && shapes[type]?.test(value ?? '') === false) return `no ${type}: ${name}`;
   }
   const absent = Object.keys(known).find((name) => known[name]?.required === true && args[name] === undefined);
   return absent === undefined ? undefined : `required: ${absent}`;

@@ -29,21 +29,21 @@ export interface Call {
   /** Repositories that the token covers, by full name. */
   readonly covers: readonly string[];
 }
-export interface Answer {
+export interface SimAnswer {
   readonly status?: number;
   readonly body?: unknown;
   readonly text?: string;
   readonly bytes?: Buffer;
   readonly headers?: { readonly [name: string]: string };
 }
-export type Handler = (call: Call) => Answer | Promise<Answer>;
+export type Handler = (call: Call) => SimAnswer | Promise<SimAnswer>;
 
 /** A page of a list, with the header that names the next. */
 export function paged(
   query: URLSearchParams,
   list: readonly unknown[],
   wrap?: (page: readonly unknown[]) => object,
-): Answer {
+): SimAnswer {
   const size = Math.min(100, Number(query.get('per_page') ?? 30));
   const page = Number(query.get('page') ?? 1);
   const items = list.slice((page - 1) * size, page * size);
@@ -55,7 +55,10 @@ export function paged(
 }
 
 /** A reaction: 201 for a new one, 200 for one that was there. */
-export function reactTo({ body, sim, actor }: Call, reactions: { id: number; content: string; user: Actor }[]): Answer {
+export function reactTo(
+  { body, sim, actor }: Call,
+  reactions: { id: number; content: string; user: Actor }[],
+): SimAnswer {
   const content = String(body['content']);
   const there = reactions.find((one) => one.content === content && one.user.login === actor.login);
   const found = there ?? { id: sim.nextId(), content, user: actor };

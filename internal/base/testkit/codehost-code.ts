@@ -1,10 +1,10 @@
 // The simulated code host's REST answers about code: contents, refs, commits, trees, tags, releases, search.
 
-import { type Answer, type Call, type Handler, paged, r } from './codehost-call.ts';
+import { type SimAnswer, type Call, type Handler, paged, r } from './codehost-call.ts';
 import { showIssue } from './codehost-issues.ts';
 import { ApiRefusal, type CommitFacts, invalid, notFound, type SimRepository } from './codehost-state.ts';
 import { runGit } from './git-fixture.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 export const showRepository = (repo: SimRepository) => ({
   id: repo.id,
@@ -69,7 +69,7 @@ const shownEntry = (repo: SimRepository, ref: string, entry: Entry, path: string
   html_url: `https://codehost.example/${repo.fullName}/blob/${ref}/${path}`,
 });
 
-async function readContents({ repo, params, query, accept }: Call): Promise<Answer> {
+async function readContents({ repo, params, query, accept }: Call): Promise<SimAnswer> {
   const path = withoutEnd((params['path'] ?? '').replace(/^\/+/, ''), '/');
   const ref = query.get('ref') ?? undefined;
   const sha = await shaOf(repo, ref);
@@ -95,7 +95,7 @@ async function readContents({ repo, params, query, accept }: Call): Promise<Answ
   };
 }
 
-async function writeContents(call: Call, remove: boolean): Promise<Answer> {
+async function writeContents(call: Call, remove: boolean): Promise<SimAnswer> {
   const { repo, params, body } = call;
   const path = params['path'] ?? '';
   const branch = typeof body['branch'] === 'string' ? body['branch'] : 'main';
@@ -116,7 +116,7 @@ async function writeContents(call: Call, remove: boolean): Promise<Answer> {
   };
 }
 
-async function makeRef({ repo, body }: Call): Promise<Answer> {
+async function makeRef({ repo, body }: Call): Promise<SimAnswer> {
   const [ref, sha] = [String(body['ref']), String(body['sha'])];
   if (!/^refs\/[^/]+\/.+/.test(ref)) throw invalid('Reference name is not valid');
   if ((await repo.sha(ref)) !== undefined) throw new ApiRefusal(422, 'Reference already exists');
@@ -125,7 +125,7 @@ async function makeRef({ repo, body }: Call): Promise<Answer> {
   return { status: 201, body: { ref, object: { sha, type: 'commit' } } };
 }
 
-async function moveRef({ repo, params, body }: Call): Promise<Answer> {
+async function moveRef({ repo, params, body }: Call): Promise<SimAnswer> {
   const ref = `refs/${params['ref'] ?? ''}`;
   const old = await repo.sha(ref);
   if (old === undefined) throw new ApiRefusal(422, 'Reference does not exist');
@@ -139,7 +139,7 @@ async function moveRef({ repo, params, body }: Call): Promise<Answer> {
   return { body: { ref, object: { sha, type: 'commit' } } };
 }
 
-async function makeTree({ repo, body }: Call): Promise<Answer> {
+async function makeTree({ repo, body }: Call): Promise<SimAnswer> {
   const index = `${repo.git.dir}/index-${String(body['base_tree'] ?? 'none')}-${process.hrtime.bigint()}`;
   const env = { GIT_INDEX_FILE: index };
   const base = body['base_tree'];
@@ -157,13 +157,13 @@ async function makeTree({ repo, body }: Call): Promise<Answer> {
   return { status: 201, body: { sha, tree: [] } };
 }
 
-async function makeCommit({ repo, body, sim }: Call): Promise<Answer> {
+async function makeCommit({ repo, body, sim }: Call): Promise<SimAnswer> {
   const parents = ((body['parents'] ?? []) as string[]).flatMap((one) => ['-p', one]);
   const sha = await repo.git.git(['commit-tree', String(body['tree']), ...parents, '-m', String(body['message'])]);
   return { status: 201, body: { sha, message: body['message'], tree: { sha: body['tree'] }, created: sim.time() } };
 }
 
-async function readCommit({ repo, params }: Call): Promise<Answer> {
+async function readCommit({ repo, params }: Call): Promise<SimAnswer> {
   const sha = await shaOf(repo, params['ref'] ?? params['commit_sha']);
   const [commit] = await repo.log(sha, [], 1);
   if (commit === undefined) throw notFound();
@@ -191,7 +191,7 @@ async function readCommit({ repo, params }: Call): Promise<Answer> {
 }
 const treeOf = (repo: SimRepository, sha: string): Promise<string> => repo.git.git(['rev-parse', `${sha}^{tree}`]);
 
-async function searchCode({ sim, query, covers }: Call): Promise<Answer> {
+async function searchCode({ sim, query, covers }: Call): Promise<SimAnswer> {
   const { words, repositories } = readQuery(query.get('q') ?? '');
   const items: object[] = [];
   for (const repo of sim.repositories) {
@@ -220,7 +220,7 @@ function readQuery(q: string): { words: string[]; repositories: string[]; kinds:
   return { words, repositories: of('repo:'), kinds: [...of('is:'), ...of('type:')] };
 }
 
-function searchIssues({ sim, query, covers }: Call): Answer {
+function searchIssues({ sim, query, covers }: Call): SimAnswer {
   const { words, repositories, kinds } = readQuery(query.get('q') ?? '');
   const wantsPulls = kinds.some((one) => one === 'pr' || one === 'pull-request');
   const wantsIssues = kinds.includes('issue');
@@ -243,7 +243,7 @@ function searchIssues({ sim, query, covers }: Call): Answer {
   return paged(query, items, (page) => ({ total_count: items.length, incomplete_results: false, items: page }));
 }
 
-async function listTags({ repo, query }: Call): Promise<Answer> {
+async function listTags({ repo, query }: Call): Promise<SimAnswer> {
   const out = await repo.git.git(['for-each-ref', '--format=%(refname:short) %(objectname)', 'refs/tags']);
   const tags = out
     .split('\n')
@@ -252,14 +252,14 @@ async function listTags({ repo, query }: Call): Promise<Answer> {
   return paged(query, tags);
 }
 
-async function readRef({ repo, params }: Call): Promise<Answer> {
+async function readRef({ repo, params }: Call): Promise<SimAnswer> {
   const ref = `refs/${params['ref'] ?? ''}`;
   const sha = await repo.sha(ref);
   if (sha === undefined) throw notFound();
   return { body: { ref, object: { sha, type: 'commit' } } };
 }
 
-async function listCommits({ repo, query }: Call): Promise<Answer> {
+async function listCommits({ repo, query }: Call): Promise<SimAnswer> {
   const path = query.get('path');
   const found = await repo.log(await shaOf(repo, query.get('sha') ?? undefined), path === null ? [] : [path]);
   return paged(
@@ -268,13 +268,13 @@ async function listCommits({ repo, query }: Call): Promise<Answer> {
   );
 }
 
-const release = ({ repo }: Call, find: (one: SimRepository['releases'][number]) => boolean): Answer => {
+const release = ({ repo }: Call, find: (one: SimRepository['releases'][number]) => boolean): SimAnswer => {
   const found = repo.releases.find(find);
   if (found === undefined) throw notFound();
   return { body: found };
 };
 
-export const CODE_HANDLERS: { readonly [operation: string]: Handler } = {
+export const codeHandlers: { readonly [operation: string]: Handler } = {
   [`GET ${r}`]: ({ repo }) => ({ body: showRepository(repo) }),
   [`GET ${r}/contents/{path}`]: readContents,
   [`PUT ${r}/contents/{path}`]: (call) => writeContents(call, false),

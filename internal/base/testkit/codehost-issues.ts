@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about issues, pull requests, comments, reviews and labels.
 
-import { type Answer, type Call, type Handler, paged, r, reactTo } from './codehost-call.ts';
+import { type SimAnswer, type Call, type Handler, paged, r, reactTo } from './codehost-call.ts';
 import { type Actor, type Comment, invalid, type Issue, notFound, type SimRepository } from './codehost-state.ts';
 
 export const userOf = ({ login, id, type }: Actor) => ({
@@ -63,7 +63,7 @@ export const showComment = (repo: SimRepository, comment: Comment, kind = 'issue
 
 export const text = (value: unknown, fallback = ''): string => (typeof value === 'string' ? value : fallback);
 
-function makeIssue(call: Call): Answer {
+function makeIssue(call: Call): SimAnswer {
   const { repo, body, sim, actor } = call;
   if (text(body['title']).trim() === '') throw invalid('title is missing');
   const issue = newIssue(call, { title: text(body['title']), body: text(body['body']) });
@@ -99,7 +99,7 @@ export function newIssue({ repo, sim, actor }: Call, of: { title: string; body: 
   };
 }
 
-function changeIssue(call: Call): Answer {
+function changeIssue(call: Call): SimAnswer {
   const { repo, body, sim } = call;
   const issue = issueOf(call);
   if (typeof body['title'] === 'string') issue.title = body['title'];
@@ -118,7 +118,7 @@ function changeIssue(call: Call): Answer {
   return { body: showIssue(repo, issue) };
 }
 
-function makeComment(call: Call): Answer {
+function makeComment(call: Call): SimAnswer {
   const { repo, body, sim, actor } = call;
   const issue = issueOf(call);
   if (text(body['body']).trim() === '') throw invalid('body cannot be blank');
@@ -150,7 +150,7 @@ export const commentOf = ({ repo, params }: Call, of: 'comments' | 'reviewCommen
 export const since = (query: URLSearchParams, list: readonly Comment[]): Comment[] =>
   list.filter((one) => one.created >= (query.get('since') ?? ''));
 
-const onIssue = (call: Call): Answer => {
+const onIssue = (call: Call): SimAnswer => {
   const { repo, query } = call;
   const { number } = issueOf(call);
   return paged(
@@ -165,7 +165,7 @@ const onIssue = (call: Call): Answer => {
 const byId = (repo: SimRepository, id: number): Issue | undefined =>
   [...repo.issues.values()].find((one) => one.id === id);
 
-function sub(call: Call, change: (parent: Issue, child: Issue) => void, status = 200): Answer {
+function sub(call: Call, change: (parent: Issue, child: Issue) => void, status = 200): SimAnswer {
   const parent = issueOf(call);
   const child = byId(call.repo, Number(call.body['sub_issue_id'] ?? call.body['issue_id'] ?? call.params['issue_id']));
   if (child === undefined) throw notFound();
@@ -173,7 +173,7 @@ function sub(call: Call, change: (parent: Issue, child: Issue) => void, status =
   return { status, body: showIssue(call.repo, parent) };
 }
 
-const listIds = (call: Call, ids: readonly number[]): Answer =>
+const listIds = (call: Call, ids: readonly number[]): SimAnswer =>
   paged(
     call.query,
     ids.flatMap((id) => {
@@ -187,7 +187,7 @@ const without = (list: number[], id: number): void => {
   if (at >= 0) list.splice(at, 1);
 };
 
-function putLabel({ repo, body, params }: Call, status: number): Answer {
+function putLabel({ repo, body, params }: Call, status: number): SimAnswer {
   const old = params['name'];
   if (old !== undefined && !repo.labels.has(old)) throw notFound();
   const name = text(body['new_name'] ?? body['name'], old ?? '');
@@ -198,7 +198,7 @@ function putLabel({ repo, body, params }: Call, status: number): Answer {
   return { status, body: label };
 }
 
-export const ISSUE_HANDLERS: { readonly [operation: string]: Handler } = {
+export const issueHandlers: { readonly [operation: string]: Handler } = {
   [`GET ${r}/issues`]: ({ repo, query }) =>
     paged(
       query,

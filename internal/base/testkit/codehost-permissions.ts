@@ -7,7 +7,7 @@ const read = (permission: string): Need => [[permission, 'read']];
 const write = (permission: string): Need => [[permission, 'write']];
 
 /** First match wins. One of the pairs is enough. */
-const RULES: readonly (readonly [RegExp, (method: string) => Need])[] = [
+const rules: readonly (readonly [RegExp, (method: string) => Need])[] = [
   [/\/merge$/, (method) => (method === 'GET' ? read('pull_requests') : write('contents'))],
   [/^\/repos\/\{owner\}\/\{repo\}$|^\/search\/|^\/markdown$|^\/app/, () => read('metadata')],
   [/\/collaborators$/, () => read('metadata')],
@@ -32,7 +32,7 @@ const both = (method: string): Need => [
 /** Whether a token with these permissions may do it. */
 export function mayDo(operation: string, permissions: { readonly [name: string]: string }): boolean {
   const [method = '', path = ''] = operation.split(' ');
-  const need = RULES.find(([pattern]) => pattern.test(path.replace(r, path === r ? r : '')) || pattern.test(path))?.[1](
+  const need = rules.find(([pattern]) => pattern.test(path.replace(r, path === r ? r : '')) || pattern.test(path))?.[1](
     method,
   );
   return (need ?? []).some(

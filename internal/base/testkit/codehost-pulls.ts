@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about pull requests and their reviews.
 
-import { type Answer, type Call, type Handler, paged, r, reactTo } from './codehost-call.ts';
+import { type SimAnswer, type Call, type Handler, paged, r, reactTo } from './codehost-call.ts';
 import { commentOf, issueOf, newIssue, showComment, showIssue, since, text, userOf, web } from './codehost-issues.ts';
 import { ApiRefusal, type Comment, invalid, type Issue, notFound, type SimRepository } from './codehost-state.ts';
 
@@ -29,7 +29,7 @@ export const showPull = async (repo: SimRepository, issue: Issue) => {
   };
 };
 
-async function makePull(call: Call): Promise<Answer> {
+async function makePull(call: Call): Promise<SimAnswer> {
   const { repo, body, sim, actor } = call;
   const head = text(body['head']).replace(`${repo.owner}:`, '');
   const base = text(body['base']);
@@ -61,7 +61,7 @@ async function makePull(call: Call): Promise<Answer> {
   return { status: 201, body: shown };
 }
 
-async function listPulls({ repo, query }: Call): Promise<Answer> {
+async function listPulls({ repo, query }: Call): Promise<SimAnswer> {
   const state = query.get('state') ?? 'open';
   const found = [...repo.issues.values()].filter(
     ({ pull, state: own }) =>
@@ -73,7 +73,7 @@ async function listPulls({ repo, query }: Call): Promise<Answer> {
   return paged(query, await Promise.all(found.toReversed().map((one) => showPull(repo, one))));
 }
 
-async function changePull(call: Call): Promise<Answer> {
+async function changePull(call: Call): Promise<SimAnswer> {
   const { repo, body } = call;
   const issue = pullOf(call);
   if (typeof body['title'] === 'string') issue.title = body['title'];
@@ -94,7 +94,7 @@ export async function mergeCommits(repo: SimRepository, base: string, head: stri
   return repo.git.git(['commit-tree', tree, '-p', base, '-p', head, '-m', message]);
 }
 
-async function merge(call: Call): Promise<Answer> {
+async function merge(call: Call): Promise<SimAnswer> {
   const { repo, body, actor, sim } = call;
   const issue = pullOf(call);
   const { pull } = issue;
@@ -119,7 +119,7 @@ async function merge(call: Call): Promise<Answer> {
   return { body: { sha, merged: true, message: 'Pull Request successfully merged' } };
 }
 
-async function updateBranch(call: Call): Promise<Answer> {
+async function updateBranch(call: Call): Promise<SimAnswer> {
   const { repo, body } = call;
   const issue = pullOf(call);
   const head = await repo.headOf(issue);
@@ -132,7 +132,7 @@ async function updateBranch(call: Call): Promise<Answer> {
   return { status: 202, body: { message: 'Updating pull request branch.' } };
 }
 
-async function pullFiles({ repo, query, ...call }: Call): Promise<Answer> {
+async function pullFiles({ repo, query, ...call }: Call): Promise<SimAnswer> {
   const issue = pullOf({ repo, query, ...call });
   const base = (await repo.branch(issue.pull?.base ?? '')) ?? '';
   const out = await repo.git.git(['diff', '--name-status', '--no-renames', `${base}...${await repo.headOf(issue)}`]);
@@ -144,7 +144,7 @@ async function pullFiles({ repo, query, ...call }: Call): Promise<Answer> {
   return paged(query, files);
 }
 
-function request(call: Call): Promise<Answer> {
+function request(call: Call): Promise<SimAnswer> {
   const { body, repo } = call;
   const issue = pullOf(call);
   const teams = ((body['team_reviewers'] ?? []) as string[]).map((one) => `team/${one}`);
@@ -155,14 +155,14 @@ function request(call: Call): Promise<Answer> {
   return showPull(repo, issue).then((shown) => ({ status: 201, body: shown }));
 }
 
-async function getPull(call: Call): Promise<Answer> {
+async function getPull(call: Call): Promise<SimAnswer> {
   const issue = pullOf(call);
   if (!/diff/.test(call.accept)) return { body: await showPull(call.repo, issue) };
   const base = (await call.repo.branch(issue.pull?.base ?? '')) ?? '';
   return { text: await call.repo.git.git(['diff', `${base}...${await call.repo.headOf(issue)}`]) };
 }
 
-function reply(call: Call): Answer {
+function reply(call: Call): SimAnswer {
   const { repo, body, sim, actor } = call;
   const first = commentOf(call, 'reviewComments');
   const made: Comment = {
@@ -178,7 +178,7 @@ function reply(call: Call): Answer {
   return { status: 201, body: showComment(repo, made, 'discussion_r') };
 }
 
-async function commentOnPull(call: Call): Promise<Answer> {
+async function commentOnPull(call: Call): Promise<SimAnswer> {
   const { repo, body, sim, actor } = call;
   const issue = pullOf(call);
   const threadId = sim.nextId();
@@ -198,7 +198,7 @@ async function commentOnPull(call: Call): Promise<Answer> {
   return { status: 201, body: showComment(repo, made, 'discussion_r') };
 }
 
-async function makeReview(call: Call): Promise<Answer> {
+async function makeReview(call: Call): Promise<SimAnswer> {
   const { repo, body, sim, actor } = call;
   const issue = pullOf(call);
   const states: { readonly [event: string]: string } = { APPROVE: 'APPROVED', REQUEST_CHANGES: 'CHANGES_REQUESTED' };
@@ -226,7 +226,7 @@ export const showReview = (repo: SimRepository, review: SimRepository['reviews']
   html_url: `${web(repo)}/pull/${review.number}#pullrequestreview-${review.id}`,
 });
 
-export const PULL_HANDLERS: { readonly [operation: string]: Handler } = {
+export const pullHandlers: { readonly [operation: string]: Handler } = {
   [`GET ${r}/pulls`]: listPulls,
   [`POST ${r}/pulls`]: makePull,
   [`GET ${r}/pulls/{pull_number}`]: getPull,

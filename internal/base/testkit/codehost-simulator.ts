@@ -9,15 +9,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Answer, Call, Handler, SimWorld } from './codehost-call.ts';
-import { CODE_HANDLERS } from './codehost-code.ts';
+import type { SimAnswer, Call, Handler, SimWorld } from './codehost-call.ts';
+import { codeHandlers } from './codehost-code.ts';
 import { answerGraphql } from './codehost-graphql.ts';
-import { ISSUE_HANDLERS } from './codehost-issues.ts';
+import { issueHandlers } from './codehost-issues.ts';
 import { mayDo } from './codehost-permissions.ts';
-import { PULL_HANDLERS } from './codehost-pulls.ts';
+import { pullHandlers } from './codehost-pulls.ts';
 import { matchOperation, refusedBySchema } from './codehost-schema.ts';
 import { type Actor, ApiRefusal, parsed, SimRepository } from './codehost-state.ts';
-import { WORK_HANDLERS } from './codehost-work.ts';
+import { workHandlers } from './codehost-work.ts';
 import { GitFixture, type FixtureFile } from './git-fixture.ts';
 import { GitServer } from './git-server.ts';
 
@@ -58,13 +58,13 @@ interface Token {
   revoked: boolean;
 }
 
-const HANDLERS: { readonly [operation: string]: Handler } = {
-  ...ISSUE_HANDLERS,
-  ...PULL_HANDLERS,
-  ...CODE_HANDLERS,
-  ...WORK_HANDLERS,
+const handlers: { readonly [operation: string]: Handler } = {
+  ...issueHandlers,
+  ...pullHandlers,
+  ...codeHandlers,
+  ...workHandlers,
 };
-const GRANTED = [
+const granted = [
   'contents',
   'pull_requests',
   'issues',
@@ -90,7 +90,7 @@ export class CodehostSimulator implements SimWorld {
   readonly tokens = new Map<string, Token>();
   readonly repositories: SimRepository[] = [];
   /** What the installation was granted. */
-  granted: { [name: string]: 'read' | 'write' } = Object.fromEntries(GRANTED.map((name) => [name, 'write']));
+  granted: { [name: string]: 'read' | 'write' } = Object.fromEntries(granted.map((name) => [name, 'write']));
   state: 'active' | 'suspended' | 'deleted' = 'active';
   installationId = '1';
   /** Asked for every request. */
@@ -190,7 +190,7 @@ export class CodehostSimulator implements SimWorld {
     const fault = this.fault(logged);
     if (fault?.kind === 'drop') return void request.socket.destroy();
     if (fault?.kind === 'slow') await sleep(fault.delayMs);
-    let answer: Answer;
+    let answer: SimAnswer;
     if (fault?.kind === 'status')
       answer = { status: fault.status, body: fault.body ?? {}, ...(fault.headers && { headers: fault.headers }) };
     else answer = await this.#answer(logged, url, request).catch(refusal);
@@ -205,7 +205,7 @@ export class CodehostSimulator implements SimWorld {
     });
     response.end(answer.status === 204 ? '' : content);
   }
-  async #answer(logged: SimRequest, url: URL, request: IncomingMessage): Promise<Answer> {
+  async #answer(logged: SimRequest, url: URL, request: IncomingMessage): Promise<SimAnswer> {
     const signed = this.#signed.get(logged.path.replace('/signed/', ''));
     if (signed !== undefined) {
       // As the provider's storage: whoever sends a token there is refused.
@@ -238,7 +238,7 @@ export class CodehostSimulator implements SimWorld {
     if (repo !== undefined && !mayDo(matched.name, token.permissions)) {
       throw new ApiRefusal(403, 'Resource not accessible by integration');
     }
-    const handler = HANDLERS[matched.name];
+    const handler = handlers[matched.name];
     if (handler === undefined) throw new Error(`no handler for ${matched.name}`);
     return handler({ ...base, params: matched.params, query: url.searchParams, repo: repo as SimRepository });
   }
@@ -283,7 +283,7 @@ export class CodehostSimulator implements SimWorld {
   }
 
   /** An image of an attachment becomes an address that is good for a while. */
-  #markdown(text: string): Answer {
+  #markdown(text: string): SimAnswer {
     const url = /!\[[^\]]*\]\(([^)]+)\)/.exec(text)?.[1];
     const kept = url === undefined ? undefined : this.#signed.get(`asset:${url}`);
     const address = kept === undefined ? (url ?? '') : this.sign(kept.content, kept.type);
@@ -294,7 +294,7 @@ export class CodehostSimulator implements SimWorld {
     this.#signed.set(`asset:${url}`, { content, type });
   }
 
-  #answerApp(logged: SimRequest, url: URL): Answer {
+  #answerApp(logged: SimRequest, url: URL): SimAnswer {
     this.#checkApp(logged.authorization);
     const matched = matchOperation(logged.method, logged.path);
     if (matched === undefined) throw new ApiRefusal(404, 'Not Found');
@@ -318,7 +318,7 @@ export class CodehostSimulator implements SimWorld {
     return this.#mint((logged.body ?? {}) as { repositories?: string[]; permissions?: { [name: string]: string } });
   }
 
-  #mint({ repositories, permissions }: { repositories?: string[]; permissions?: { [name: string]: string } }): Answer {
+  #mint({ repositories, permissions }: { repositories?: string[]; permissions?: { [name: string]: string } }) {
     for (const [name, level] of Object.entries(permissions ?? {})) {
       if (name !== 'metadata' && this.granted[name] !== 'write' && this.granted[name] !== level) {
         throw new ApiRefusal(422, 'The permissions requested are not granted to this installation.');
@@ -392,7 +392,7 @@ export class CodehostSimulator implements SimWorld {
   }
 }
 
-function refusal(error: unknown): Answer {
+function refusal(error: unknown): SimAnswer {
   if (error instanceof ApiRefusal) return { status: error.status, body: error.body };
   throw error;
 }

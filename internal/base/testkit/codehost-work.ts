@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about workflows, checks, statuses, secrets, and the application itself.
 
-import { type Answer, type Call, type Handler, paged, r } from './codehost-call.ts';
+import { type SimAnswer, type Call, type Handler, paged, r } from './codehost-call.ts';
 import { userOf } from './codehost-issues.ts';
 import { notFound, type Run, type SimRepository } from './codehost-state.ts';
 
@@ -26,11 +26,11 @@ const jobOf = ({ repo, params }: Call) => {
   return found;
 };
 const showJob = ({ id, name, status, conclusion }: Run['jobs'][number]) => ({ id, name, status, conclusion });
-const signed = ({ sim }: Call, content: string, type = 'text/plain'): Answer => ({
+const signed = ({ sim }: Call, content: string, type = 'text/plain'): SimAnswer => ({
   status: 302,
   headers: { location: sim.sign(Buffer.from(content), type) },
 });
-const again = (call: Call): Answer => {
+const again = (call: Call): SimAnswer => {
   const run = runOf(call);
   run.attempt += 1;
   run.status = 'queued';
@@ -46,7 +46,7 @@ const showSecret = ([name, { created, updated }]: [string, { created: string; up
   updated_at: updated,
 });
 
-function putSecret(call: Call): Answer {
+function putSecret(call: Call): SimAnswer {
   const { repo, params, body, sim } = call;
   const name = (params['secret_name'] ?? '').toUpperCase();
   const kept =
@@ -80,14 +80,14 @@ function secretHandlers(base: string): { readonly [operation: string]: Handler }
   };
 }
 
-function makeCheck({ repo, body, sim }: Call): Answer {
+function makeCheck({ repo, body, sim }: Call): SimAnswer {
   const { output, ...fields } = body as { output?: { annotations?: unknown[] } };
   const { annotations = [], ...said } = output ?? {};
   const check = { id: sim.nextId(), annotations: [...annotations], fields: { ...fields, output: said } };
   repo.checks.push(check);
   return { status: 201, body: showCheck(check) };
 }
-function changeCheck(call: Call): Answer {
+function changeCheck(call: Call): SimAnswer {
   const check = checkOf(call);
   const { output, ...fields } = call.body as { output?: { annotations?: unknown[] } };
   const { annotations = [], ...said } = output ?? {};
@@ -115,7 +115,7 @@ const statusesOf = ({ repo, params }: Call) =>
     .toReversed()
     .map(({ id, fields, user }) => ({ id, ...fields, creator: userOf(user) }));
 
-function combined(call: Call): Answer {
+function combined(call: Call): SimAnswer {
   const newest = new Map<string, { [key: string]: unknown }>();
   for (const one of statusesOf(call)) {
     const context = String((one as { context?: unknown }).context ?? 'default').toLowerCase();
@@ -131,7 +131,7 @@ function combined(call: Call): Answer {
   return { body: { state, sha: call.params['ref'], total_count: list.length, statuses: list } };
 }
 
-export const WORK_HANDLERS: { readonly [operation: string]: Handler } = {
+export const workHandlers: { readonly [operation: string]: Handler } = {
   ...secretHandlers(`${r}/actions/secrets`),
   ...secretHandlers(`${r}/environments/{environment_name}/secrets`),
   [`GET ${r}/actions/workflows`]: ({ repo, query }) =>

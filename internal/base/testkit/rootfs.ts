@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
-const PROGRAMS = [
+const programs = [
   ...['sh', 'cat', 'ls', 'mkdir', 'rm', 'chmod', 'dirname', 'tar', 'test', 'env', 'touch', 'find', 'git', 'grep', 'id'],
   ...['sleep', 'sha256sum', 'sort', 'xargs', 'head', 'printf', 'true', 'tr'],
 ];
@@ -25,7 +25,7 @@ export async function makeRootfs(root: string, osRelease: string): Promise<void>
   }
   await symlink('usr/bin', join(root, 'bin'));
   const paths = new Set<string>();
-  for (const name of PROGRAMS) {
+  for (const name of programs) {
     const { stdout } = await run('/bin/sh', ['-c', 'command -v -- "$1"', 'sh', `/usr/bin/${name}`]).catch(() => ({
       stdout: '',
     }));

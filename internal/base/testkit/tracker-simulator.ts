@@ -66,7 +66,7 @@ const resolve: GraphQLFieldResolver<unknown, unknown> = (source, args, context, 
   const value = defaultFieldResolver(source, args as Record<string, unknown>, context, info);
   return value === undefined ? emptyOf(info.returnType) : value;
 };
-const EMPTY: { readonly [scalar: string]: unknown } = {
+const empty: { readonly [scalar: string]: unknown } = {
   Boolean: false,
   DateTime: '2026-01-01T00:00:00.000Z',
   Float: 0,
@@ -79,7 +79,7 @@ function emptyOf(returned: GraphQLOutputType): unknown {
   if (isListType(type)) return [];
   if (isObjectType(type)) return {};
   if (isEnumType(type)) return type.getValues()[0]?.value;
-  return EMPTY[String(type)] ?? '';
+  return empty[String(type)] ?? '';
 }
 
 export class TrackerSimulator {

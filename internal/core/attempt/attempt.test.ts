@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import {
   addPage,
   after,
-  ATTEMPT_STATES,
-  ATTEMPT_STEPS,
+  attemptStates,
+  attemptSteps,
   isProviderId,
   isResumable,
   isSlug,
@@ -30,8 +30,8 @@ uncertain: cancel → cancelled`,
 });
 
 test('every state but the ends can be left by a person', () => {
-  for (const state of ATTEMPT_STATES) {
-    const isEnd = ATTEMPT_STEPS.every((step) => after(state, step) === null);
+  for (const state of attemptStates) {
+    const isEnd = attemptSteps.every((step) => after(state, step) === null);
     assert.equal(isEnd, after(state, 'cancel') === null, state);
   }
   assert.deepEqual(takes('expire'), ['awaiting_authorization', 'awaiting_selection']);
@@ -75,7 +75,7 @@ test('ten pages of a hundred projects are taken, one more is not', () => {
   assert.equal(addPage(longer, { body: page(901, 100), next: 'c9' }), 'there are over 10 pages of projects');
 });
 
-const WORTHLESS: readonly (readonly [string, unknown, string | null])[] = [
+const worthless: readonly (readonly [string, unknown, string | null])[] = [
   ['the list of projects is not a list', { detail: 'no' }, null],
   ['the list of projects is not a list', null, null],
   ['a page has over 100 projects', page(1, 101), null],
@@ -89,7 +89,7 @@ const WORTHLESS: readonly (readonly [string, unknown, string | null])[] = [
   ['a cursor is repeated', page(1, 1), ''],
   ['an empty page names a next one', [], 'next'],
 ];
-for (const [message, body, next] of WORTHLESS) {
+for (const [message, body, next] of worthless) {
   test(`an enumeration is worthless where ${message}: ${JSON.stringify(body).slice(0, 50)}`, () => {
     assert.equal(addPage({ projects: [], cursors: ['again'] }, { body, next }), message);
   });

@@ -3,7 +3,7 @@
 // may be believed: the enumeration of projects and the selection of recipients.
 // It reads no clock, asks nobody and stores nothing; that a code is exchanged once is a unique row of its writer.
 
-export const ATTEMPT_STATES = [
+export const attemptStates = [
   'awaiting_authorization',
   'exchanging',
   'awaiting_selection',
@@ -14,9 +14,9 @@ export const ATTEMPT_STATES = [
   'cancelled',
   'uncertain',
 ] as const;
-export type AttemptState = (typeof ATTEMPT_STATES)[number];
+export type AttemptState = (typeof attemptStates)[number];
 
-export const ATTEMPT_STEPS = [
+export const attemptSteps = [
   /** The provider sent the browser back, and the code's hash is claimed. */
   'callback',
   /** Exchanged and read back: more than one project or destination is possible. */
@@ -32,9 +32,9 @@ export const ATTEMPT_STEPS = [
   'cancel',
   'expire',
 ] as const;
-export type AttemptStep = (typeof ATTEMPT_STEPS)[number];
+export type AttemptStep = (typeof attemptSteps)[number];
 
-const TABLE: { readonly [state in AttemptState]: { readonly [step in AttemptStep]?: AttemptState } } = {
+const table: { readonly [state in AttemptState]: { readonly [step in AttemptStep]?: AttemptState } } = {
   awaiting_authorization: { callback: 'exchanging', cancel: 'cancelled', expire: 'expired' },
   exchanging: {
     choices: 'awaiting_selection',
@@ -54,21 +54,23 @@ const TABLE: { readonly [state in AttemptState]: { readonly [step in AttemptStep
 };
 
 /** The state after a step, null where the state does not take it. */
-export const after = (state: AttemptState, step: AttemptStep): AttemptState | null => TABLE[state][step] ?? null;
+export const after = (state: AttemptState, step: AttemptStep): AttemptState | null => table[state][step] ?? null;
 
 /** States from which a step leads on, for the `where` of an update. */
 export const takes = (step: AttemptStep): AttemptState[] =>
-  ATTEMPT_STATES.filter((state) => after(state, step) !== null);
+  attemptStates.filter((state) => after(state, step) !== null);
 
 /** The table as text, a line for each state. */
 export const printTable = (): string =>
-  ATTEMPT_STATES.map((state) => {
-    const steps = ATTEMPT_STEPS.flatMap((step) => {
-      const next = after(state, step);
-      return next === null ? [] : [`${step} → ${next}`];
-    });
-    return `${state}: ${steps.length === 0 ? 'the end' : steps.join(', ')}`;
-  }).join('\n');
+  attemptStates
+    .map((state) => {
+      const steps = attemptSteps.flatMap((step) => {
+        const next = after(state, step);
+        return next === null ? [] : [`${step} → ${next}`];
+      });
+      return `${state}: ${steps.length === 0 ? 'the end' : steps.join(', ')}`;
+    })
+    .join('\n');
 
 /** Fifteen minutes, from the start to the end of what a person still has to do. */
 export const attemptMs = 900_000;
@@ -77,10 +79,10 @@ export const attemptMs = 900_000;
 export const stateAt = (state: AttemptState, expiresAt: Date, now: Date): AttemptState =>
   now >= expiresAt ? (after(state, 'expire') ?? state) : state;
 
-const RESUMABLE: readonly AttemptState[] = ['awaiting_selection', 'exchanging', 'completing'];
+const resumable: readonly AttemptState[] = ['awaiting_selection', 'exchanging', 'completing'];
 /** Whether a start may go on with this attempt of the same person. */
 export const isResumable = (state: AttemptState, expiresAt: Date, now: Date): boolean =>
-  RESUMABLE.includes(state) && now < expiresAt;
+  resumable.includes(state) && now < expiresAt;
 
 export interface ProviderProject {
   /** Positive decimal. */
@@ -97,11 +99,11 @@ export interface ProjectPage {
   readonly next: string | null;
 }
 
-const PROJECT_ID = /^[1-9][0-9]{0,18}$/;
-export const isProviderId = (text: unknown): text is string => typeof text === 'string' && PROJECT_ID.test(text);
-const SLUG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+const projectIdPattern = /^[1-9][0-9]{0,18}$/;
+export const isProviderId = (text: unknown): text is string => typeof text === 'string' && projectIdPattern.test(text);
+const slugPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 export const isSlug = (text: unknown): text is string =>
-  typeof text === 'string' && SLUG.test(text) && !text.includes('..');
+  typeof text === 'string' && slugPattern.test(text) && !text.includes('..');
 
 /**
  * Adds a page to what was enumerated. A page that is no list, is too large, names a project without an id or twice, or

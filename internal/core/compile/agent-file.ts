@@ -30,7 +30,7 @@ export interface AgentContext {
 }
 
 /** What a field that may be in a missing import would be blamed for; left out while an import is missing. */
-const ABSENCES: ReadonlySet<string> = new Set([
+const absences: ReadonlySet<string> = new Set([
   'missing-field',
   'missing-harness',
   'missing-environment',
@@ -47,7 +47,7 @@ const ABSENCES: ReadonlySet<string> = new Set([
 ]);
 
 /** Errors of reading that leave nothing where a value was. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
+const leftOut: ReadonlySet<string> = new Set([
   'yaml-alias',
   'non-string-key',
   'invalid-value',
@@ -57,8 +57,11 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
 
 const fileBytesMax = 1024 * 1024;
 
-/** Compiles the documents of one agent file. */
-export function compileAgentFile(path: string, context: AgentContext): AgentRecord {
+/**
+ * Compiles the documents of one agent file. Its parse is remembered only for one that was compiled before, from the same text:
+ * what it makes is, and of a fleet that nobody changes the parses are never asked for.
+ */
+export function compileAgentFile(path: string, context: AgentContext, isKnown: boolean): AgentRecord {
   const ref = treeFile(path);
   const dependencies: Dependency[] = [];
   const found = context.files.find(ref, dependencies);
@@ -66,7 +69,7 @@ export function compileAgentFile(path: string, context: AgentContext): AgentReco
     const findings = [tooLarge(path, fileBytesMax)];
     return { dependencies, findings, drafts: [], costs: [], isWhole: false, isKeepable: false };
   }
-  const source = context.files.source(ref, found.entry, found.bytes);
+  const source = context.files.source(ref, found.entry, found.bytes, isKnown);
   const findings: Finding[] = [...source.findings];
   const drafts: AgentDraft[] = [];
   const costs: Cost[] = [];
@@ -125,10 +128,10 @@ function compileDocument(
   if (context.budget.isSpent) return { draft: null, findings, dependencies, costs, isWhole: false };
   // A value in which a variable is left, or that could not be read, has been reported; what it is not besides would
   // only repeat that.
-  const told = [...unread, ...findings].filter(({ code }) => code.startsWith('variable-') || LEFT_OUT.has(code));
+  const told = [...unread, ...findings].filter(({ code }) => code.startsWith('variable-') || leftOut.has(code));
   const blamed = new Set(told.map(placeOf));
   const draft = checkBounded(merged, context.input, (finding) => {
-    if (loaded.isIncomplete && ABSENCES.has(finding.code)) return;
+    if (loaded.isIncomplete && absences.has(finding.code)) return;
     if (!blamed.has(placeOf(finding))) report(finding);
   });
   return { draft, findings, dependencies, costs, isWhole: !loaded.isIncomplete && draft !== null };

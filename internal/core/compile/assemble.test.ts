@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Finding } from '../../domain/diagnostic.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { assemble } from './assemble.ts';
 import { checkAgent } from './check-agent.ts';
 import { inputWith, jpeg, mergedFrom, png } from './testkit.ts';
+import type { CompileInput } from './types.ts';
 
 const node = 'environment: {name: node, image: {kind: preset, name: base}}';
 const agent = (name: string, rest: string): string => `name: ${name}\nharness: harness-a\n${rest}\n`;
@@ -195,4 +197,76 @@ test('a fallback that another agent’s trigger leaves nothing is warned of', ()
     ['warning fallback-unreachable'],
   );
   assert.deepEqual(places, expected);
+});
+
+test('what is wrong between documents is told in these words', (t) => {
+  const env = (name: string, image: string): string =>
+    agent(name, `environment: {name: shared, image: {kind: preset, name: ${image}}}`);
+  const identity = (name: string, displayName: string): string =>
+    agent(name, `${node}\nidentity: {name: shared, username: u, displayName: ${displayName}}`);
+  const pinned = withAvatar(`, sha256: ${'b'.repeat(64)}`);
+  const cases: readonly (readonly [
+    what: string,
+    documents: { readonly [file: string]: string },
+    input?: CompileInput,
+  ])[] = [
+    ['two agents of one name', { a: agent('same', node), b: agent('same', node) }],
+    ['three', { a: agent('same', node), b: agent('same', node), c: agent('same', node) }],
+    ['two environments', { a: env('a', 'base'), b: env('b', 'node24'), c: env('c', 'base') }],
+    ['two identities', { a: identity('a', 'A'), b: identity('b', 'B') }],
+    ['an environment that nothing generates', { a: agent('a', 'environment: other') }],
+    [
+      'an environment that is generated wrongly',
+      { a: agent('a', 'environment: {name: e}'), b: agent('b', 'environment: e') },
+    ],
+    ['an identity that nothing generates', { a: agent('a', `${node}\nidentity: other`) }],
+    [
+      'two auth of one endpoint',
+      {
+        a: hook('a', 'auth: {kind: hmac_sha256, secretRef: s}, '),
+        b: hook('b', 'auth: {kind: hmac_sha256, secretRef: t}, '),
+        c: hook('c', 'auth: {kind: hmac_sha256, secretRef: s}, '),
+      },
+    ],
+    ['an avatar that is missing', { a: withAvatar() }],
+    ['one that is a link', { a: withAvatar() }, inputWith({ [path]: { kind: 'symlink' } })],
+    ['one that is too large to be read', { a: withAvatar() }, inputWith({ [path]: { tooLarge: true } })],
+    ['one that is too large', { a: withAvatar() }, inputWith({ [path]: { tooLarge: true, bytes: png(512, 512) } })],
+    ['one that is no image', { a: withAvatar() }, inputWith({ [path]: new Uint8Array(9) })],
+    ['one of other bytes', { a: pinned }, inputWith({ [path]: png(512, 512) })],
+  ];
+  const place = ({ file, start, end }: Range): string => `${file}:${start}-${end}`;
+  const told = cases.flatMap(([what, documents, input]) => [
+    what,
+    ...build(
+      Object.fromEntries(Object.entries(documents).map(([file, text]) => [file, text.replaceAll('§', '')])),
+      input,
+    ).findings.flatMap((one) => [
+      `  ${one.severity} ${one.code} ${one.range === undefined ? '' : place(one.range)} ${one.path ?? ''}: ${one.message}`,
+      ...(one.hint === undefined ? [] : [`    ${one.hint}`]),
+      ...(one.related ?? []).map(({ message, range }) => `    ${message} ${place(range)}`),
+    ]),
+  ]);
+  t.assert.fileSnapshot(told.join('\n'), join(import.meta.dirname, '../../../testdata/messages/assemble.txt'), {
+    serializers: [(value: unknown) => `${String(value)}\n`],
+  });
+});
+
+test('an agent with an error of its own makes no resource, and assets stand in the order of their paths', () => {
+  const broken = build({ a: agent('a', `${node}\nconcurrency: 2`), b: agent('b', node) });
+  assert.deepEqual(
+    broken.resources.map((one) => (one.kind === 'Agent' ? [one.name, one.source] : [one.name])),
+    [['b', { file: 'b', document: 0 }], ['node']],
+  );
+  const other = path.replace('a.png', '0.png');
+  const drawn = (name: string, asset: string): string =>
+    agent(name, `${node}\nidentity: {username: ${name}, avatar: {asset: ${asset}}}`);
+  const { assets } = build(
+    { a: drawn('a', path), b: drawn('b', other) },
+    inputWith({ [path]: png(512, 512), [other]: jpeg(600, 600) }),
+  );
+  assert.deepEqual(
+    assets.map((asset) => asset.path),
+    [other, path],
+  );
 });

@@ -2,7 +2,7 @@
 // generated environments and identities of one name have one content, names that are used exist, endpoints have one
 // authentication, and avatars are what their bytes say (docs/reference/compile.md#files; docs/reference/compile.md#output).
 
-import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
+import { diagnosticCodes } from '../../domain/codes.ts';
 import { canonicalJson } from '../../domain/json.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { EnvironmentSpec, IdentitySpec, Resource, ResourceKind } from '../../domain/spec.ts';
@@ -163,7 +163,7 @@ function unify<S extends EnvironmentSpec | IdentitySpec>(
     const different = texts.findIndex((text) => text !== texts[0]);
     if (different === -1) continue;
     const places = apart(group.map(({ one, home }) => [one.range, one.key, home]));
-    const message = `${DIAGNOSTIC_CODES['resource-conflict']}: ${kind} ${name} is declared with different content`;
+    const message = `${diagnosticCodes['resource-conflict']}: ${kind} ${name} is declared with different content`;
     for (const [index, { one }] of group.entries()) {
       const range = places[index] ?? one.range;
       const against = places[texts[index] === texts[0] ? different : 0] ?? one.range;

@@ -30,6 +30,32 @@ test('tables, restarts and fill bytes before the frame are passed over', () => {
   assert.equal(readImage(jpeg(512, 512, { before }))?.width, 512);
 });
 
+test('every kind of frame tells the size, and nothing else does, whatever it is', () => {
+  const like = [0, 11, 8, 0, 1, 0, 1, 1, 1, 0x11, 0];
+  for (const frame of [0xc0, 0xc1, 0xc3, 0xc5, 0xc7, 0xc9, 0xcb, 0xcd, 0xcf])
+    assert.equal(readImage(jpeg(512, 600, { frame }))?.height, 600, String(frame));
+  for (const marker of [0x10, 0xbf, 0xc4, 0xc8, 0xcc, 0xdb, 0xe2, 0xfe])
+    assert.equal(readImage(jpeg(512, 600, { before: [0xff, marker, ...like] }))?.height, 600, String(marker));
+  for (const marker of [0x01, 0xd0, 0xd7])
+    assert.equal(readImage(jpeg(512, 600, { before: [0xff, marker] }))?.height, 600, String(marker));
+  assert.equal(readImage(jpeg(512, 600, { before: [0xff, 0xe2, 0, 2] }))?.height, 600, 'a segment that holds nothing');
+});
+
+test('a frame is read as far as its size, and not when that is cut off', () => {
+  const whole = [0xff, 0xd8, 0xff, 0xc0, 0, 8, 8, 2, 0, 3, 0];
+  assert.deepEqual(readImage(Uint8Array.from(whole)), { mediaType: 'image/jpeg', width: 768, height: 512 });
+  for (let length = 0; length < whole.length; length += 1)
+    assert.equal(readImage(Uint8Array.from(whole.slice(0, length))), null, String(length));
+  assert.equal(readImage(Uint8Array.from([0, 0, ...whole.slice(2)])), null, 'another kind of file');
+  assert.equal(readImage(jpeg(512, 512, { before: [0xff, 0xd9, 0, 2] })), null, 'behind the end');
+});
+
+test('an avatar may have two megabytes', () => {
+  const bytes = new Uint8Array(avatarBytesMax);
+  bytes.set(png(512, 512));
+  assert.equal(avatarProblem(bytes), null);
+});
+
 test('what is not an avatar is told why', () => {
   const cases: readonly (readonly [Uint8Array, RegExp])[] = [
     [new Uint8Array(0), /is empty/],

@@ -11,14 +11,14 @@ export const avatarBytesMax = 2 * 1024 * 1024;
 export const avatarPixelsMin = 512;
 export const avatarPixelsMax = 2000;
 
-const PNG_MAGIC = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+const pngMagic = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** `IHDR` as the type of the first chunk, which the format requires. */
-const IHDR = [0x49, 0x48, 0x44, 0x52];
+const ihdr = [0x49, 0x48, 0x44, 0x52];
 const pngHeaderBytes = 33;
 
 /** The image, or null where the bytes are neither a PNG nor a JPEG with a frame. */
 export function readImage(bytes: Uint8Array): AvatarImage | null {
-  if (startsWith(bytes, PNG_MAGIC, 0)) return readPng(bytes);
+  if (startsWith(bytes, pngMagic, 0)) return readPng(bytes);
   return startsWith(bytes, [0xff, 0xd8, 0xff], 0) ? readJpeg(bytes) : null;
 }
 
@@ -39,7 +39,7 @@ function startsWith(bytes: Uint8Array, magic: readonly number[], at: number): bo
 }
 
 function readPng(bytes: Uint8Array): AvatarImage | null {
-  if (bytes.length < pngHeaderBytes || !startsWith(bytes, IHDR, 12)) return null;
+  if (bytes.length < pngHeaderBytes || !startsWith(bytes, ihdr, 12)) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return { mediaType: 'image/png', width: view.getUint32(16), height: view.getUint32(20) };
 }

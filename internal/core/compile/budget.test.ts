@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
+import { sha256 } from '../../base/hash.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { compile, createCompileCache } from './compile.ts';
 import type { CompileCache, CompileOutput } from './types.ts';
-
-const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
 function run(files: { readonly [path: string]: string }, cache?: CompileCache): CompileOutput {
   const entries = new Map<string, BundleEntry>();
@@ -16,7 +14,7 @@ function run(files: { readonly [path: string]: string }, cache?: CompileCache): 
   }
   const bundle = { entries, absent: new Set<string>(), hasSvc: true };
   const more = cache === undefined ? {} : { cache };
-  return compile({ bundle, context: {}, catalog: DEFAULT_CATALOG, templates: new Map(), sha256, ...more });
+  return compile({ bundle, context: {}, catalog: defaultCatalog, templates: new Map(), sha256, ...more });
 }
 
 const errors = ({ diagnostics }: CompileOutput): string[] =>

@@ -13,9 +13,9 @@ export interface Cost {
 /** Characters that weigh as much as one value. */
 const charactersMax = 32;
 /** What is checked, printed and hashed weighs as much as so many that are only merged: of its text, and of its values. */
-const checkedText = 3;
+const textWeight = 3;
 /** A value is an object in memory, here and with the places of its parts: a million of them are 150 MB. */
-const checkedValue = 16;
+const valueWeight = 16;
 
 /** What the documents of one tree have spent. */
 export class Budget {
@@ -81,5 +81,5 @@ export function weightOf(node: Node): number {
     } else if (typeof one.value === 'string') characters += one.value.length;
   };
   walk(node);
-  return checkedValue * values + checkedText * Math.ceil(characters / charactersMax);
+  return valueWeight * values + textWeight * Math.ceil(characters / charactersMax);
 }

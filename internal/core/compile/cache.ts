@@ -79,9 +79,14 @@ class Generations<V> {
 
 export class Cache implements CompileCache {
   readonly kind = 'compile-cache';
-  readonly sources = new Generations<ParsedSource>(
-    sourceBytesMax,
-    ({ length, nodes }) => length * 2 + nodes * nodeBytes + 1_000,
-  );
+  readonly sources: Generations<ParsedSource>;
   readonly agents = new Generations<AgentRecord>(recordsMax, () => 1);
+
+  /** `sourceBytes`: of parsed files. */
+  constructor(sourceBytes = sourceBytesMax) {
+    this.sources = new Generations(sourceBytes, ({ length, nodes }) => length * 2 + nodes * nodeBytes + 1_000);
+  }
 }
+
+/** Of a compile that leaves nothing for the next: what many agents import is parsed once all the same. */
+export const passingCache = (): Cache => new Cache(sourceBytesMax / 24);

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { MapEntry, Node } from '../source/node.ts';
 import { canonicalCap, checkAgent } from './check-agent.ts';
-import { checkText, agentHead, marked, mergedFrom, specOf, TEST_CATALOG } from './testkit.ts';
+import { checkText, agentHead, toldOf, marked, mergedFrom, specOf, testCatalog } from './testkit.ts';
 
 type Case = readonly [body: string, codes: string, message?: string];
 
+const all: (readonly [body: string, head?: string])[] = [];
+
 function holds(cases: readonly Case[], head?: string): void {
+  all.push(...cases.map(([body]) => (head === undefined ? ([body] as const) : ([body, head] as const))));
   for (const [body, codes, message] of cases) {
     test(`refuses ${JSON.stringify(body.slice(0, 100))}`, () => {
       const { expected, found, messages } =
@@ -87,6 +91,39 @@ holds([
   ['env: {A: {$secret: a, optional: §1}}\n', 'invalid-type'],
   ['env: §[]\n', 'invalid-type'],
 ]);
+
+test('each of them is told in these words', (t) => {
+  const file = join(import.meta.dirname, '../../../testdata/messages/check-agent.txt');
+  t.assert.fileSnapshot(
+    toldOf([
+      ...all,
+      ...['/srv/etc/x', '/etcetera', '/libx/y', '/etc', 'etc', '/srv/a:b'].map(
+        (path) => [`workingDirectory: ${path}\n`] as const,
+      ),
+      [`displayTitle: "{{ payload.${'a'.repeat(66)} }}"\n`],
+      [`displayTitle: "{{ payload.${'a'.repeat(67)} }}"\n`],
+      ['displayTitle: "{{ a"\n'],
+      ['displayTitle: "}} {{ a }}"\n'],
+      ['spendCaps: {dailyUsd: [5], monthlyUsd: 1.5, maxPerSessionUsd: null}\n'],
+      ['spendCaps: {dailyUsd: "1.", monthlyUsd: "1.0", maxPerSessionUsd: "01"}\n'],
+      ['concurrency: 1\nreplace: auto\nonReplace: x\n'],
+      ['replace: auto\nonReplace: x\n'],
+      ...['" a  b--"', '"--"', '"-a-"', 'ä b', '" a"', '"a.b c"', '"-"'].map(
+        (name) => [`manages: [${name}]\n`] as const,
+      ),
+      ['concurrency: 1\nreplace: auto\nonReplace: "{{ a }} {{ $b }}"\n'],
+      ['initialPrompt: "{{ $b }} {{ triggerEventId }} {{ a.b }}"\nsystemPrompt: "{{ $b }} {{ c }}"\n'],
+      ['observe: yes\nsession: {observeSpawnedSessions: On}\n'],
+      ['labels: {a: 1.50, b: yes, c: null}\nannotations: {a: {b: [1, x, true, null, 12345678901234567890]}}\n'],
+      ['environment:\n', 'name: a\nharness: harness-a\n'],
+      ['environment: [e]\nidentity: 1\n', 'name: a\nharness: harness-a\n'],
+      ['environment: {name: "e e"}\nidentity: {name: "i i"}\n', 'name: a\nharness: harness-a\n'],
+      ['environment: "e e"\nidentity: "i i"\n', 'name: " a "\nharness: harness-x\n'],
+    ]),
+    file,
+    { serializers: [String] },
+  );
+});
 
 test('a misspelled key and the missing one that it was meant for are two errors', () => {
   const { found } = marked('env: {A: {§secret: x}}\n', 'unknown-key');
@@ -218,7 +255,7 @@ test('spend caps keep their value whatever their spelling', () => {
 });
 
 /** Nodes of any shape, with the words of agent documents among their keys and values. */
-const WORDS = [
+const words = [
   'name',
   'harness',
   'harness-a',
@@ -300,11 +337,11 @@ const { node } = fc.letrec<{ node: Node }>((tie) => ({
   node: fc.oneof(
     { maxDepth: 6, withCrossShrink: true },
     fc
-      .oneof(fc.constantFrom(...WORDS), fc.string(), fc.double(), fc.integer(), fc.boolean(), fc.constant(null))
+      .oneof(fc.constantFrom(...words), fc.string(), fc.double(), fc.integer(), fc.boolean(), fc.constant(null))
       .map((value): Node => ({ kind: 'scalar', value, range })),
     fc.array(tie('node'), { maxLength: 4 }).map((items): Node => ({ kind: 'seq', items, range })),
     fc
-      .array(fc.tuple(fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...WORDS) }, fc.string()), tie('node')), {
+      .array(fc.tuple(fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...words) }, fc.string()), tie('node')), {
         maxLength: 8,
       })
       .map(
@@ -319,13 +356,13 @@ const { node } = fc.letrec<{ node: Node }>((tie) => ({
 
 test('no merged document whatever makes the checks throw', () => {
   fc.assert(
-    fc.property(fc.uniqueArray(fc.tuple(fc.constantFrom(...WORDS), node), { selector: ([key]) => key }), (pairs) => {
+    fc.property(fc.uniqueArray(fc.tuple(fc.constantFrom(...words), node), { selector: ([key]) => key }), (pairs) => {
       const entries = new Map(pairs.map(([key, value]): [string, MapEntry] => [key, { keyRange: range, value }]));
       const root = { kind: 'map', entries, range } as const;
       let errors = 0;
       const draft = checkAgent(
         { file: 'f', document: 0, root, own: root, key: '' },
-        { catalog: TEST_CATALOG },
+        { catalog: testCatalog },
         (finding) => {
           if (finding.severity === 'error') errors += 1;
           assert.ok(finding.range !== undefined && finding.message.length < 1000);
@@ -339,9 +376,9 @@ test('no merged document whatever makes the checks throw', () => {
 
 test('what was read once reads the same again', () => {
   const doc = mergedFrom(agentHead);
-  const first = checkAgent(doc, { catalog: TEST_CATALOG }, () => {});
+  const first = checkAgent(doc, { catalog: testCatalog }, () => {});
   assert.deepEqual(
-    checkAgent(doc, { catalog: TEST_CATALOG }, () => {}),
+    checkAgent(doc, { catalog: testCatalog }, () => {}),
     first,
   );
 });

@@ -11,9 +11,9 @@ import {
   type Harness,
   type Mount,
   type ReasoningEffort,
-  RESOURCE_NAME,
+  resourceNamePattern,
 } from '../../domain/spec.ts';
-import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
+import { diagnosticCodes } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { LintTrigger } from '../lint/types.ts';
 import type { MapEntry, MapNode } from '../source/node.ts';
@@ -49,7 +49,7 @@ import { type OriginDraft, originsOf } from './origins.ts';
 import { type Part, partsOf } from './places.ts';
 import { resourceName, wrongName } from './resource-name.ts';
 import type { CompileInput, MergedDocument, Report } from './types.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 /** A name that the document uses for a resource, and where. */
 export interface NameRef {
@@ -108,9 +108,9 @@ export function checkAgent(
   };
   const name = checkName(check, root);
   if (!root.node.entries.has('name')) lacking('missing-field', 'Agent requires name', 'name');
-  if (!root.node.entries.has('harness')) lacking('missing-harness', DIAGNOSTIC_CODES['missing-harness'], 'harness');
+  if (!root.node.entries.has('harness')) lacking('missing-harness', diagnosticCodes['missing-harness'], 'harness');
   if (!root.node.entries.has('environment'))
-    lacking('missing-environment', DIAGNOSTIC_CODES['missing-environment'], 'environment');
+    lacking('missing-environment', diagnosticCodes['missing-environment'], 'environment');
   const harness = optional(check, root, 'harness', reading(agentFields.harness));
   const environment = readEnvironment(check, root, input);
   const identity = readIdentity(check, root, name?.name);
@@ -170,7 +170,7 @@ function checkName(check: Check, root: MapRef): NameRef | undefined {
   const at = field(root, 'name');
   const name = at && string(check, at, 'a name')?.trim();
   if (at === undefined || name === undefined) return undefined;
-  if (RESOURCE_NAME.test(name)) return { name, range: at.node.range, path: 'name' };
+  if (resourceNamePattern.test(name)) return { name, range: at.node.range, path: 'name' };
   return wrongName(check, at, name);
 }
 
@@ -225,7 +225,7 @@ const plainFields = without(
   ...(['mounts', 'tools', 'triggers', 'replace', 'bindings'] as const),
 );
 /** The fields of the stored spec, in the order of the table. */
-const STORED = Object.entries(agentFields).flatMap(([key, field]) => ('stored' in field ? [] : [key]));
+const stored = Object.entries(agentFields).flatMap(([key, field]) => ('stored' in field ? [] : [key]));
 
 function readBody(
   check: Check,
@@ -270,7 +270,7 @@ function checkReplace(check: Check, root: MapRef): 'auto' | undefined {
   const at = field(root, 'replace');
   const onReplace = field(root, 'onReplace');
   if (at !== undefined && !root.node.entries.has('concurrency')) {
-    const message = DIAGNOSTIC_CODES['replace-requires-concurrency'];
+    const message = diagnosticCodes['replace-requires-concurrency'];
     fault(check, 'replace-requires-concurrency', message, at.key, 'replace', {
       hint: 'Add concurrency: 1.',
     });
@@ -302,18 +302,18 @@ type Names = { readonly harness: Harness; readonly environment: string; readonly
 /** The spec in the order of the spec's own table. */
 function canonical(body: Body, names: Names): AgentSpec {
   const all: { readonly [key: string]: unknown } = { ...body, ...names };
-  const kept = STORED.flatMap((key) => (all[key] === undefined ? [] : [[key, all[key]] as const]));
+  const kept = stored.flatMap((key) => (all[key] === undefined ? [] : [[key, all[key]] as const]));
   // Body and names have every field of a spec, those that must be there among them.
   return Object.fromEntries(kept) as unknown as AgentSpec;
 }
 
 // Spend caps (docs/reference/compile.md#text-and-limits): decimals as texts, kept in one spelling.
 
-const SPEND_CAP = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
+const spendCapPattern = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
 
 /** The canonical text of a spend cap: no leading zeros, no trailing ones in the fraction (docs/reference/compile.md#text-and-limits); null where it is none. */
 export function canonicalCap(written: string): string | null {
-  const found = SPEND_CAP.exec(written);
+  const found = spendCapPattern.exec(written);
   if (found === null) return null;
   const whole = (found[1] ?? '').replace(/^0+(?=\d)/, '');
   const fraction = withoutEnd(found[2] ?? '', '0');

@@ -1,9 +1,9 @@
 // Binding policies (docs/reference/routing.md#bindings; docs/reference/compile.md#bindings): the explicit map, and the policies that routes fold into it.
 
 import type { BindingPolicy, BindingTarget, Continuity, Lifecycle } from '../../domain/spec.ts';
-import { BINDING_TARGETS, CHAT_TARGETS } from '../../domain/spec.ts';
+import { bindingTargets, chatTargets } from '../../domain/spec.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
-import { bindingPolicy, bindings, CONTINUITIES, continuity, LIFECYCLES, lifecycle } from '../../../schemas/routing.ts';
+import { bindingPolicy, bindings, continuities, continuity, lifecycles, lifecycle } from '../../../schemas/routing.ts';
 import { readFields } from './read-field.ts';
 import type { Check, MapRef, Reader, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, map, pathOf, strict, suggest } from './read.ts';
@@ -28,9 +28,9 @@ export interface DeclaredBindings {
 /** `lifecycle` and `continuity` without a default: what was declared, and not what holds. */
 const declaredPolicy = { ...bindingPolicy.fields, lifecycle, continuity };
 
-const POLICY_VALUES: { readonly [name in 'lifecycle' | 'continuity']: readonly (Lifecycle | Continuity)[] } = {
-  lifecycle: LIFECYCLES,
-  continuity: CONTINUITIES,
+const valuesByPolicy: { readonly [name in 'lifecycle' | 'continuity']: readonly (Lifecycle | Continuity)[] } = {
+  lifecycle: lifecycles,
+  continuity: continuities,
 };
 
 /** `lifecycle` and `continuity` where a map that was read has them: in `bindings` and as sugar on routes. */
@@ -39,7 +39,7 @@ export function policyValues(spot: MapRef, target: BindingTarget | undefined): P
   for (const name of ['lifecycle', 'continuity'] as const) {
     const at = field(spot, name);
     const written = at?.node.kind === 'scalar' ? at.node.value : undefined;
-    const value = POLICY_VALUES[name].find((one) => one === written);
+    const value = valuesByPolicy[name].find((one) => one === written);
     if (at !== undefined && value !== undefined && target !== undefined)
       values.push({ target, field: name, value, spot: at });
   }
@@ -53,7 +53,7 @@ export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
   const policies: { [target in BindingTarget]?: PolicyContexts } = {};
   const values: PolicyValue[] = [];
   for (const [key, entry] of found.node.entries) {
-    const target = BINDING_TARGETS.find((one) => one === key);
+    const target = bindingTargets.find((one) => one === key);
     const at: NodeRef = { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: key } };
     if (target === undefined) unknownTarget(check, at, key);
     const policy = strict(check, at, keysOf(bindingPolicy));
@@ -66,8 +66,8 @@ export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
 };
 
 function unknownTarget(check: Check, spot: NodeRef, key: string): void {
-  const near = suggest(check, key, BINDING_TARGETS);
-  const hint = near === undefined ? `Binding targets: ${BINDING_TARGETS.join(', ')}.` : `Did you mean ${near}?`;
+  const near = suggest(check, key, bindingTargets);
+  const hint = near === undefined ? `Binding targets: ${bindingTargets.join(', ')}.` : `Did you mean ${near}?`;
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
   const message =
     key === 'agent.singleton' ? 'agent.singleton cannot be a key of bindings' : `${name} is not a binding target`;
@@ -77,7 +77,7 @@ function unknownTarget(check: Check, spot: NodeRef, key: string): void {
 function checkMode(check: Check, policy: MapRef, target: BindingTarget, value: Mode | undefined): PolicyValue[] {
   const at = field(policy, 'bind');
   if (at === undefined || value === undefined) return [];
-  const legal: readonly BindingTarget[] = value === 'onMention' ? CHAT_TARGETS : ['codehost.pull_request'];
+  const legal: readonly BindingTarget[] = value === 'onMention' ? chatTargets : ['codehost.pull_request'];
   if (legal.includes(target)) return [{ target, field: 'bind', value, spot: at }];
   faultAt(check, 'binding-mode', `bind: ${value} is accepted only for ${legal.join(', ')}, not for ${target}`, at);
   return [];
@@ -97,7 +97,7 @@ export function foldBindings(
     else if (first.value !== value.value) conflict(check, first, value);
   }
   const folded: { [target in BindingTarget]?: BindingPolicy } = {};
-  for (const target of BINDING_TARGETS) {
+  for (const target of bindingTargets) {
     const rest = declared?.policies[target];
     if (rest === undefined && !inline.some((value) => value.target === target)) continue;
     const declaredLife = taken.get(`${target} lifecycle`)?.value as Lifecycle | undefined;

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import type { Catalog } from '../../domain/catalog.ts';
 import { escapedLength } from './read-field.ts';
-import { checkText, marked } from './testkit.ts';
+import { checkText, toldOf, marked, testCatalog } from './testkit.ts';
 
 const head = 'name: a\nharness: harness-a\n';
 const env = (inner: string): string => `environment: {name: e, image: {kind: preset, name: base}, ${inner}}\n`;
 const named = (inner: string): string => `environment: {name: e, image: {kind: preset, name: base}}\n${inner}`;
 const hash = 'a'.repeat(64);
 
-const REFUSED: readonly (readonly [body: string, codes: string])[] = [
+const refused: readonly (readonly [body: string, codes: string])[] = [
   ['environment: §3\n', 'invalid-type'],
   ['environment: §"a b"\n', 'name-invalid'],
   ['environment: {§image: {kind: preset, name: base}}\n', 'missing-field'],
@@ -64,12 +66,49 @@ const REFUSED: readonly (readonly [body: string, codes: string])[] = [
   [named('identity: {avatar: {asset: .svc/assets/x.png, §url: y}}\n'), 'unknown-key'],
   [named('identity: §[]\n'), 'invalid-type'],
 ];
-for (const [body, codes] of REFUSED) {
+for (const [body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
     const { expected, found, messages } = marked(body, codes, 'error', head);
     assert.deepEqual(found, expected, messages.join('\n'));
   });
 }
+/** What a preset may have at most, and one that has no image; and what is just short enough. */
+const limited = {
+  ...testCatalog,
+  presetLimits: { base: { cpuCount: 2, memoryMB: 4096 } },
+  presetsWithoutImage: ['node24'],
+};
+const imageOf = (name: string, inner = ''): string =>
+  `environment: {name: e, image: {kind: preset, name: ${name}}${inner}}\n`;
+const more: readonly (readonly [body: string, head: string, catalog?: Catalog])[] = [
+  [env('resources: {cpuCount: 2, memoryMB: 4096}'), head, limited],
+  [env('resources: {cpuCount: 3}'), head, limited],
+  [env('resources: {memoryMB: 8192}'), head, limited],
+  [env('resources: {cpuCount: 3, memoryMB: 8192}'), head, limited],
+  [env('resources: x'), head, limited],
+  [env('steps: []'), head, limited],
+  [imageOf('node24', ', resources: {cpuCount: 3}'), head, { ...limited, presetsWithoutImage: [] }],
+  [imageOf('node24'), head, limited],
+  [imageOf('nod24'), head, limited],
+  [imageOf('other'), head, limited],
+  [env(`steps: [a, ${'x'.repeat(131_071)}]`), head],
+  [env(`steps: [a, ${'x'.repeat(131_072)}]`), head],
+  [env(`setup: [{name: a, commands: [b, ${'x'.repeat(131_072)}]}]`), head],
+  [env('setup: [{name: a, commands: [b]}, {name: a, commands: [c]}]'), head],
+  [env('setup: [{commands: [b]}, {name: a}, x]'), head],
+  ...[131_067, 131_068, 131_069, 131_070, 131_071].map(
+    (count) => [env(`env: {A: ${'x'.repeat(count)}}`), head] as const,
+  ),
+  [env(`env: {${['A', 'B', 'C', 'D'].map((name) => `${name}: ${'x'.repeat(131_069)}`).join(', ')}}`), head],
+  [env(`env: {${['A', 'B', 'C', 'D'].map((name) => `${name}: ${'x'.repeat(131_069)}`).join(', ')}, E: ''}`), head],
+  [env('env: {A: b, C: "d\\0e"}'), head],
+];
+test('each of them is told in these words', (t) => {
+  const file = join(import.meta.dirname, '../../../testdata/messages/check-environment.txt');
+  t.assert.fileSnapshot(toldOf([...refused.map(([body]) => [body, head] as const), ...more]), file, {
+    serializers: [String],
+  });
+});
 
 test('an environment carries its defaults and only the fields that were set', () => {
   const plain = checkText(head + named('')).draft.environment;

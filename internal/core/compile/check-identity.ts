@@ -10,7 +10,7 @@ import { compact, faultAt, field, optional, pathOf, strict } from './read.ts';
 import { resourceName } from './resource-name.ts';
 
 const unnamed = without(identity.fields, 'name');
-const FIELDS = Object.keys(unnamed);
+const fields = Object.keys(unnamed);
 
 /** An identity that an agent document generates, with the place of its avatar. */
 export interface GeneratedIdentity extends Generated<IdentitySpec> {
@@ -31,8 +31,8 @@ export function checkIdentity(
   if (found === undefined) return undefined;
   const name = optional(check, found, 'name', resourceName) ?? agentName;
   const spec = compact<IdentitySpec>(readFields(check, found, unnamed));
-  if (!FIELDS.some((key) => found.node.entries.has(key))) {
-    faultAt(check, 'missing-field', `${pathOf(spot.trail)} needs at least one of ${FIELDS.join(', ')}`, spot);
+  if (!fields.some((key) => found.node.entries.has(key))) {
+    faultAt(check, 'missing-field', `${pathOf(spot.trail)} needs at least one of ${fields.join(', ')}`, spot);
   }
   if (name === undefined) return undefined;
   const isSound = check.errors === before;

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { marked, specOf } from './testkit.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import { toldOf, marked, specOf, testCatalog } from './testkit.ts';
 
 const b = 'name: a\nharness: harness-b\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
 const a = b.replace('harness-b', 'harness-a');
 
-const REFUSED: readonly (readonly [head: string, body: string, codes: string])[] = [
+const refused: readonly (readonly [head: string, body: string, codes: string])[] = [
   [a, 'model: §{}\n', 'missing-field'],
   [a, 'model: §alpha-1\n', 'invalid-type'],
   [a, 'model: {id: alpha-1, §temperature: 1}\n', 'unknown-key'],
@@ -51,12 +53,45 @@ const REFUSED: readonly (readonly [head: string, body: string, codes: string])[]
   [b, '§reasoningEffort: medium\nmodel: {provider: provider-c, id: v/narrow}\n', 'effort-unsupported'],
   [b, '§reasoningEffort: low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', 'effort-unsupported'],
 ];
-for (const [head, body, codes] of REFUSED) {
+for (const [head, body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 110))}`, () => {
     const { expected, found, messages } = marked(body, codes, 'error', head);
     assert.deepEqual(found, expected, messages.join('\n'));
   });
 }
+const manyModels: Catalog = {
+  ...testCatalog,
+  models: {
+    ...testCatalog.models,
+    'provider-a': { ids: Array.from({ length: 13 }, (_, k) => `name-${k}`) },
+    'provider-c': { ids: [] },
+  },
+};
+const more: readonly (readonly [body: string, head: string, catalog?: Catalog])[] = [
+  ['reasoningEffort: low\nmodel: x\n', b],
+  ['reasoningEffort: low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', b],
+  ['reasoningEffort: low\nmodel: {id: beta-2, fallbacks: [{id: beta-1}]}\n', b],
+  ['reasoningEffort: medium\nmodel: {id: toString, provider: provider-b}\n', b],
+  ['model: {id: " beta-1 ", fallbacks: [{id: " beta-1 "}, {id: beta-2}]}\n', b],
+  ['model: {id: beta-1, fallbacks: [{provider: provider-b}, {id: [x]}, x]}\n', b],
+  ['model: {id: beta-1, fallbacks: [{id: v/m, provider: provider-c}]}\n', b],
+  ['model: {fallbacks: [{id: beta-1}, {id: beta-1}]}\n', b],
+  ['model: {provider: provider-c, gateway: {models: [v/m]}}\n', b],
+  ['model: {provider: provider-c, id: listed}\n', b],
+  ['model: {provider: provider-c, id: plain}\n', b, manyModels],
+  ['model: {id: other}\n', a, manyModels],
+  ['model: {id: alpah-1}\n', a],
+  ['model: {id: alpha-x-12}\n', a],
+  ['model: {id: xalpha-x-1}\n', a],
+  ['model: {id: alpha-x-1y}\n', a],
+  ['model: {id: v/m}\n', a],
+];
+test('each of them is told in these words', (t) => {
+  const file = join(import.meta.dirname, '../../../testdata/messages/check-model.txt');
+  t.assert.fileSnapshot(toldOf([...refused.map(([head, body]) => [body, head] as const), ...more]), file, {
+    serializers: [String],
+  });
+});
 
 test('the provider is resolved from the harness, and a fallback has the provider of its model', () => {
   assert.deepEqual(

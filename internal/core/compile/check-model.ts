@@ -8,9 +8,9 @@ import { readFields, reading } from './read-field.ts';
 import type { Check, MapRef, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, items, optional, pathOf, strict, suggest, wrong } from './read.ts';
 
-const IS_SLUG = new RegExp(`^${slug}$`);
+const isSlug = new RegExp(`^${slug}$`);
 /** The one provider that routes through a gateway object. */
-const GATEWAY_PROVIDER: ModelProvider = 'provider-c';
+const gatewayProvider: ModelProvider = 'provider-c';
 
 /** The model with its provider resolved; undefined where it is absent or wrong. */
 export function checkModel(
@@ -64,7 +64,7 @@ function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean
   const models = catalog.models[provider];
   if (models.ids.includes(id)) return true;
   if (models.pattern !== undefined && new RegExp(`^(?:${models.pattern})$`, 'u').test(id)) return true;
-  return provider === GATEWAY_PROVIDER && IS_SLUG.test(id);
+  return provider === gatewayProvider && isSlug.test(id);
 }
 
 function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvider, catalog: Catalog): boolean {
@@ -74,7 +74,7 @@ function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvide
   const listed =
     ids.length === 0 ? 'Write it as vendor/model.' : `Configured for ${provider}: ${ids.slice(0, 12).join(', ')}.`;
   const hint = near === undefined ? listed : `Did you mean ${near}?`;
-  wrong(check, spot, provider === GATEWAY_PROVIDER ? 'a vendor/model slug' : `a model of ${provider}`, {
+  wrong(check, spot, provider === gatewayProvider ? 'a vendor/model slug' : `a model of ${provider}`, {
     code: 'model-id',
     hint,
   });
@@ -97,8 +97,8 @@ function checkGateway(
   provider: ModelProvider | undefined,
   primary: string | undefined,
 ): Gateway | undefined {
-  if (provider !== undefined && provider !== GATEWAY_PROVIDER) {
-    const message = `model.gateway is accepted only with ${GATEWAY_PROVIDER}; this model's provider is ${provider}`;
+  if (provider !== undefined && provider !== gatewayProvider) {
+    const message = `model.gateway is accepted only with ${gatewayProvider}; this model's provider is ${provider}`;
     fault(check, 'model-gateway', message, spot.key, pathOf(spot.trail));
   }
   const read = reading(gateway)(check, spot);

@@ -1,6 +1,6 @@
 // Repository mounts (docs/reference/compile.md#mounts): the rules between capabilities and between mounts, and where none may be.
 
-import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
+import { diagnosticCodes } from '../../domain/codes.ts';
 import { dirname, join, normalize } from 'node:path/posix';
 import type { Mount, MountCapabilities } from '../../domain/spec.ts';
 import { workingDirectory as directory } from '../../../schemas/agent.ts';
@@ -32,7 +32,7 @@ export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
 };
 
 /** Where the sandbox has its own files: a mount in or above one of these would stand in for them. */
-const SYSTEM_FOLDER = /^(bin|boot|dev|etc|lib\w*|nix|proc|root|run|sbin|sys|tmp|usr|var)$/;
+const systemFolder = /^(bin|boot|dev|etc|lib\w*|nix|proc|root|run|sbin|sys|tmp|usr|var)$/;
 const home = '/home/user';
 /** Of a step of a path, as file systems have it; of the whole, so that it has room below the directory of its volume. */
 const stepBytesMax = 255;
@@ -73,7 +73,7 @@ const outsidePath: Reader<string> = (check, spot) => {
   const [, first = '', second = ''] = value.split('/');
   const bare = value.replace(/\/$/, '');
   const isHome = bare === home || bare === dirname(home);
-  if (first === '' || isHome || SYSTEM_FOLDER.test(first)) {
+  if (first === '' || isHome || systemFolder.test(first)) {
     const folder = isHome
       ? bare === home
         ? 'the home directory itself'
@@ -89,7 +89,7 @@ const outsidePath: Reader<string> = (check, spot) => {
 };
 
 /** Below these nothing is made: they are the sandbox's own, or its root's. */
-const MADE_NOWHERE_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix|root)(\/|$)/;
+const madeNowhereBelow = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix|root)(\/|$)/;
 
 /** Where sessions start; one that is not absolute is below the work directory. A launch makes it where it is not there. */
 export const workingDirectory: Reader<string> = (check, spot) => {
@@ -100,7 +100,7 @@ export const workingDirectory: Reader<string> = (check, spot) => {
   const cannot = unplaceable(value);
   if (cannot !== undefined) return wrong(check, spot, cannot);
   const path = normalize(value);
-  if (!MADE_NOWHERE_BELOW.test(path)) return value;
+  if (!madeNowhereBelow.test(path)) return value;
   const hint = 'Choose a folder of the session, such as /workspace/repo.';
   return wrong(check, spot, `a directory that sessions may write to; this is in /${path.split('/')[1]}`, { hint });
 };
@@ -130,7 +130,7 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   const granted = readFields(check, found, capabilities.fields) as MountCapabilities;
   const contents = field(found, 'contents');
   if (contents !== undefined && granted.contents === 'none') {
-    const message = DIAGNOSTIC_CODES['mount-not-cloned'];
+    const message = diagnosticCodes['mount-not-cloned'];
     const place = { range: contents.node.range, path: pathOf(contents.trail) };
     check.report({ severity: 'warning', code: 'mount-not-cloned', message, ...place });
   }

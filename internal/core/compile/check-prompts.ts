@@ -4,11 +4,11 @@
 import type { Check, NodeRef } from './read.ts';
 import { faultAt, pathOf } from './read.ts';
 
-const PREFIX = /\{\{\s*payload\./;
+const prefix = /\{\{\s*payload\./;
 
 /** The token with a `payload.` prefix that a template holds, or null. */
 export function payloadToken(template: string): string | null {
-  const found = PREFIX.exec(template);
+  const found = prefix.exec(template);
   const end = found === null ? -1 : template.indexOf('}}', found.index);
   return found === null || end < 0 ? null : template.slice(found.index, end + 2);
 }

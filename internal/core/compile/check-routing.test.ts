@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkText, agentHead, marked, specOf } from './testkit.ts';
+import { agentHead, checkText, toldOf, marked, specOf } from './testkit.ts';
 
 const on = (routing: string, event = 'codehost.pull_request.opened', more = ''): string =>
   `{event: ${event}, ${more}routing: {${routing}}}`;
@@ -9,7 +10,7 @@ const chat = 'chat.message.mentioned';
 const notMine = 'where: {$.svc.authored: false}, ';
 const session = 'svc.session.binding.bound';
 
-const REFUSED: readonly (readonly [body: string, codes: string, message?: string])[] = [
+const refused: readonly (readonly [body: string, codes: string, message?: string])[] = [
   ['triggers: [{event: codehost.push, routing: §spawn}]\n', 'invalid-type'],
   ['triggers: [{event: codehost.push, routing: §{}}]\n', 'missing-field'],
   [one('kind: §spawns'), 'routing-invalid'],
@@ -117,14 +118,31 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
     'attributions-exclusive',
   ],
 ];
-for (const [body, codes] of REFUSED) {
+for (const [body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 200))}`, () => {
     const { expected, found, messages } = marked(body, codes);
     assert.deepEqual(found, expected, messages.join('\n'));
   });
 }
+test('each of them is told in these words', (t) => {
+  const file = join(import.meta.dirname, '../../../testdata/messages/check-routing.txt');
+  t.assert.fileSnapshot(
+    toldOf([
+      ...refused.map(([body]) => [body] as const),
+      [`bindings: {${'k'.repeat(81)}: {}}\n`],
+      ['bindings: {agent.singleton: {}}\n'],
+      ['bindings: {chat.thred: {}}\n'],
+      ['bindings: {chat.thread: {lifecycle: x, continuity: [y], bind: z}}\n'],
+      ['bindings: {chat.thread: {bind: onMention}, codehost.pull_request: {bind: onMention}}\n'],
+      ['bindings: x\n'],
+      ['bindings: {chat.thread: x, other: {lifecycle: held}}\n'],
+    ]),
+    file,
+    { serializers: [String] },
+  );
+});
 
-const CANONICAL: readonly (readonly [written: string, canonical: unknown, event?: string])[] = [
+const canonicalList: readonly (readonly [written: string, canonical: unknown, event?: string])[] = [
   ['kind: spawn', { kind: 'spawn' }],
   [
     'kind: spawn, bind: {target: codehost.pull_request, context: {a: [1]}, eventContext: {bound: {}}, continuity: agent}',
@@ -191,7 +209,7 @@ const CANONICAL: readonly (readonly [written: string, canonical: unknown, event?
     session,
   ],
 ];
-for (const [written, canonical, event] of CANONICAL) {
+for (const [written, canonical, event] of canonicalList) {
   test(`reads {${written}}`, () => {
     assert.deepEqual(specOf(one(written, event)).triggers[0]?.routing, canonical);
   });

@@ -6,7 +6,7 @@ import {
   type deliver,
   legacyKind,
   legacyOwned,
-  LEGACY_ROUTE_BY,
+  legacyRouteBy,
   routeBy,
   routing,
   spawn,
@@ -19,7 +19,7 @@ import type {
   Routing,
   SpawnRouting,
 } from '../../domain/spec.ts';
-import { BINDING_TARGETS } from '../../domain/spec.ts';
+import { bindingTargets } from '../../domain/spec.ts';
 import type { PolicyValue } from './check-bindings.ts';
 import { policyValues } from './check-bindings.ts';
 import { readVariant } from './read-field.ts';
@@ -56,7 +56,7 @@ function draftOf(check: Check, desc: unknown, spot: MapRef, fields: { readonly [
 
 /** `agent.singleton` holds no policy: nothing may be folded into `bindings` under that key. */
 function inlinePolicy(check: Check, spot: MapRef, target: RouteTarget | undefined): PolicyValue[] {
-  const bindable = BINDING_TARGETS.find((one) => one === target);
+  const bindable = bindingTargets.find((one) => one === target);
   if (target === 'agent.singleton') {
     for (const name of ['lifecycle', 'continuity']) {
       const at = field(spot, name);
@@ -133,7 +133,7 @@ function checkRouteBy(check: Check, spot: MapRef, kind: string): CheckedRouteBy 
     return target === undefined ? undefined : { artifact: target, spot: at };
   }
   if (artifact !== undefined) unknownKey(check, spot, 'artifactType', artifact.key, ['kind']);
-  const known = routeBy.fields.kind.values.find((one) => one === (LEGACY_ROUTE_BY[kind] ?? kind));
+  const known = routeBy.fields.kind.values.find((one) => one === (legacyRouteBy[kind] ?? kind));
   return compact<CheckedRouteBy>({ kind: known, spot: at, artifact: undefined });
 }
 

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { DEFAULT_CAPABILITIES } from '../../../schemas/mount.ts';
-import { agentHead, marked, specOf } from './testkit.ts';
+import { defaultCapabilities } from '../../../schemas/mount.ts';
+import { agentHead, toldOf, marked, specOf } from './testkit.ts';
 
 const mount = (inner: string): string => `mounts: [{kind: git, repository: a/b, mountPath: /m${inner}}]\n`;
 const app = (inner: string): string => mount(`, auth: {kind: codehostApp, ${inner}}`);
 const tool = (inner: string): string => `tools: {t: {${inner}}}\n`;
 
-const REFUSED: readonly (readonly [body: string, codes: string, message?: string])[] = [
+const refused: readonly (readonly [body: string, codes: string, message?: string])[] = [
   ['mounts: [{§repository: a/b, mountPath: /m}]\n', 'missing-field'],
   ['mounts: [{§kind: git, mountPath: /m}]\n', 'missing-field'],
   ['mounts: [{§kind: git, repository: a/b}]\n', 'missing-field'],
@@ -109,12 +110,55 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [tool('kind: codehost, tools: [§merge_pull_request]'), 'tool-capability'],
   [tool('kind: codehost, tools: [§list_secrets, pull_request_read]'), 'tool-capability'],
 ];
-for (const [body, codes] of REFUSED) {
+for (const [body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
     const { expected, found, messages } = marked(body, codes);
     assert.deepEqual(found, expected, messages.join('\n'));
   });
 }
+test('each of them is told in these words', (t) => {
+  const file = join(import.meta.dirname, '../../../testdata/messages/check-tools.txt');
+  t.assert.fileSnapshot(
+    toldOf([
+      ...refused.map(([body]) => [body] as const),
+      ...[
+        '/srv',
+        '/srv/',
+        '/homes',
+        '/home/use',
+        '/library',
+        '/library/',
+        `/${'a'.repeat(255)}`,
+        `/${'a'.repeat(256)}`,
+      ].map((path) => [`mounts: [{kind: git, repository: a/b, mountPath: ${path}}]\n`] as const),
+      ...['/abc'.repeat(256), `${'/abc'.repeat(256)}d`, '"/srv/\\u0001"'].map(
+        (path) => [`mounts: [{kind: git, repository: a/b, mountPath: ${path}}]\n`] as const,
+      ),
+      [mount(', ref: ""')],
+      [mount(', ref: "{{ x }}..y"')],
+      ['mounts: [{kind: git, repository: ../b, mountPath: /m}, {kind: git, repository: a/.., mountPath: /n}]\n'],
+      ['mounts: [{kind: git, repository: a/b, mountPath: /m}, {kind: git, repository: c/d, mountPath: /m/}]\n'],
+      ['mounts: [{kind: git, repository: a/b, mountPath: /m}, {kind: git, repository: c/d, mountPath: 1}, x]\n'],
+      ['mounts: x\n'],
+      [tool('kind: mcp_remote, url: "https://x.test/p@q", disabled: true')],
+      [tool('kind: mcp_remote, url: "HTTPS://u@x.test", disabled: 1')],
+      [tool('kind: mcp_remote, url: "https://:p@x.test"')],
+      [tool('disabled: true')],
+      [tool('kind: codehost, tools: [pull_request_read, [a], nothing]')],
+      ['tools: {workspace: {kind: mcp_remote, url: "https://x.test", disabled: true}}\n'],
+      ['tools: {t: x, u: {kind: y}}\n'],
+      ...['{kind: none}', '{kind: codehostApp}', '{kind: codehostApp, capabilities: {secrets: read}}'].flatMap((auth) =>
+        ['merge_pull_request', 'list_secrets', 'x'.repeat(41)].map(
+          (name) => [`${mount(`, auth: ${auth}`)}${tool(`kind: codehost, tools: [${name}]`)}`] as const,
+        ),
+      ),
+      [app('capabilities: {merge: write, contents: none}')],
+      [app('capabilities: {merge: x, contents: none}')],
+    ]),
+    file,
+    { serializers: [String] },
+  );
+});
 
 test('a mount carries its auth, a code-host mount every capability, and its name is not stored', () => {
   assert.deepEqual(specOf('mounts: [{name: m, kind: git, repository: " a/b ", mountPath: /m}]\n').mounts, [
@@ -134,7 +178,7 @@ test('a mount carries its auth, a code-host mount every capability, and its name
         kind: 'codehostApp',
         installationId: '7',
         commitAuthor: { name: 'n', email: 'n@x' },
-        capabilities: { ...DEFAULT_CAPABILITIES, merge: 'write', secrets: 'read' },
+        capabilities: { ...defaultCapabilities, merge: 'write', secrets: 'read' },
       },
     },
   ]);

@@ -18,7 +18,7 @@ export interface ToolContext {
   readonly catalog: Catalog;
 }
 
-const RESERVED: { readonly [harness in Harness]: readonly string[] } = { 'harness-a': ['workspace'], 'harness-b': [] };
+const reserved: { readonly [harness in Harness]: readonly string[] } = { 'harness-a': ['workspace'], 'harness-b': [] };
 
 export function checkTools(
   check: Check,
@@ -29,7 +29,7 @@ export function checkTools(
   const read: Reader<Tool> = (_, at) => {
     const alias = String(at.trail?.step);
     if (!isDisabled(at)) seen.set(alias, { key: at.key, path: pathOf(at.trail) });
-    if (world.harness !== undefined && RESERVED[world.harness].includes(alias)) {
+    if (world.harness !== undefined && reserved[world.harness].includes(alias)) {
       const message = `The tool alias ${alias} is reserved by ${world.harness}`;
       fault(check, 'tool-alias-reserved', message, at.key, pathOf(at.trail));
     }

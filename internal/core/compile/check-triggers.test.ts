@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { marked, specOf } from './testkit.ts';
+import { toldOf, marked, specOf } from './testkit.ts';
 
 const on = (inner: string, extra = ''): string => `${extra}triggers: [{${inner}}]\n`;
 const spawn = 'routing: {kind: spawn}';
@@ -11,7 +12,7 @@ const beat = (inner: string): string => on(`kind: heartbeat, ${spawn}, ${inner}`
 const where = (inner: string): string => event(`where: {${inner}}`);
 const check = 'name: c, displayName: C, description: d';
 
-const REFUSED: readonly (readonly [body: string, codes: string, message?: string])[] = [
+const refused: readonly (readonly [body: string, codes: string, message?: string])[] = [
   ['triggers: §{}\n', 'invalid-type'],
   ['triggers: [§x]\n', 'invalid-type'],
   [
@@ -109,13 +110,65 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [beat('cron: "0 9 * * *", timezone: §"+01:00"'), 'timezone-invalid'],
   [beat('cron: "0 9 * * *", timezone: §""'), 'invalid-value'],
 ];
-for (const [body, codes, message] of REFUSED) {
+for (const [body, codes, message] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 140))}`, () => {
     const { expected, found, messages } = marked(body, codes);
     assert.deepEqual(found, expected, messages.join('\n'));
     if (message !== undefined) assert.ok(messages[0]?.startsWith(message), messages[0]);
   });
 }
+test('each of them is told in these words', (t) => {
+  const file = join(import.meta.dirname, '../../../testdata/messages/check-triggers.txt');
+  t.assert.fileSnapshot(
+    toldOf([
+      ...refused.map(([body]) => [body] as const),
+      ...[
+        '[codehost.push]',
+        'codehost',
+        'codehost.',
+        'codhost.push',
+        'code.push',
+        'x.y',
+        'codehost.psh',
+        'pull_request.opened',
+      ].map((key) => [on(`event: ${key}, ${spawn}`)] as const),
+      [on(`events: codehost.push, ${spawn}`)],
+      [on(`events: [codehost.push, codehost.push, [a]], ${spawn}`)],
+      [on(`event: codehost.push, events: [codehost.push], ${spawn}`)],
+      [on(`event: ${'e'.repeat(81)}, ${spawn}`)],
+      [on(`event: chat.message.mentioned, endpoint: e, auth: {kind: none}, ${spawn}`)],
+      [on('event: codehost.push')],
+      [on(spawn)],
+      ['triggers: [x, {kind: y}]\n'],
+      ...[
+        '@hourly',
+        '@daily',
+        '@midnight',
+        '@weekly',
+        '@monthly',
+        '@yearly',
+        '@annually',
+        ' @Daily ',
+        '@reboot',
+        '@every 5m',
+      ].map((cron) => [beat(`cron: "${cron}"`)] as const),
+      [beat('timezone: x')],
+      [beat('cron: "0 9 * * *", timezone: "europe/berlin"')],
+      ...['{}', '{name: a}', '{displayName: b}', '{description: c}', '{name: a, displayName: b}'].map(
+        (one) => [pull(`[${one}]`)] as const,
+      ),
+      [pull(`[{${check}}, {${check}}]`)],
+      [pull(`[{${check}, beginTimeout: {seconds: 1}, timeout: {seconds: 2}, completeTimeout: x}]`)],
+      [event(`checks: [{${check}}]`)],
+      [hook('auth: {kind: hmac_sha256}')],
+      [hook('endpoint: e, auth: x')],
+      [event('message: "{{ codehost.psh }} {{ $x }}", attachedUserPrompt: "{{ nope }} {{ $x }}"')],
+      [hook('endpoint: e, auth: {kind: none}, message: "{{ any.path }}", attachedUserPrompt: "{{ any.path }}"')],
+    ]),
+    file,
+    { serializers: [String] },
+  );
+});
 
 const triggers = (body: string) => specOf(body).triggers;
 

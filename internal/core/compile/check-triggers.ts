@@ -4,7 +4,7 @@ import { nearest } from '../../domain/nearest.ts';
 import { check as fields, checks as list, eventTrigger, heartbeat, trigger } from '../../../schemas/trigger.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
 import type {
-  Check as CheckSpec,
+  CheckSpec,
   CheckDeadline,
   EndpointAuth,
   EventTrigger,
@@ -12,14 +12,14 @@ import type {
   Trigger,
   Where,
 } from '../../domain/spec.ts';
-import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
+import { diagnosticCodes } from '../../domain/codes.ts';
 import {
-  BINDING_EVENTS,
+  bindingEvents,
   checkEventsPrefix,
-  EVENT_SOURCES,
+  eventSources,
   type EventSource,
-  KNOWN_EVENTS,
-  SOURCE_NEEDS,
+  knownEvents,
+  sourceNeeds,
   sourceOf,
 } from '../../domain/events.ts';
 import { checkCron, checkTimezone, neverFires } from '../schedule/schedule.ts';
@@ -58,7 +58,7 @@ export interface TriggerDraft {
     | undefined;
 }
 
-const checksEvent = DIAGNOSTIC_CODES['checks-event'];
+const checksEvent = diagnosticCodes['checks-event'];
 
 export const checkTriggers: Reader<readonly TriggerDraft[]> = (check, spot) => {
   const drafts: TriggerDraft[] = [];
@@ -147,7 +147,7 @@ const cronText: Reader<string> = (check, spot) => {
   return value;
 };
 
-const NICKNAMES: { readonly [word: string]: string } = {
+const nicknames: { readonly [word: string]: string } = {
   '@hourly': '0 * * * *',
   '@daily': '0 0 * * *',
   '@midnight': '0 0 * * *',
@@ -160,7 +160,7 @@ const NICKNAMES: { readonly [word: string]: string } = {
 /** Five fields for what other schedulers take: a nickname, and seconds before the minute. */
 function meantCron(value: string): string | null {
   const [, ...rest] = value.trim().split(/[ \t]+/);
-  const nickname = NICKNAMES[value.trim().toLowerCase()];
+  const nickname = nicknames[value.trim().toLowerCase()];
   if (nickname !== undefined) return `Write '${nickname}'`;
   const five = rest.join(' ');
   return rest.length === 5 && checkCron(five) === null ? `Leave the seconds out: '${five}'` : null;
@@ -185,7 +185,7 @@ function eventKeys(check: Check, spot: MapRef): Keys {
   if (one !== undefined && many !== undefined) {
     const isLayered = one.key.file !== many.key.file;
     const layers = isLayered ? `; event comes from ${one.key.file}, events from ${many.key.file}` : '';
-    const message = `${DIAGNOSTIC_CODES['event-and-events']}${layers}`;
+    const message = `${diagnosticCodes['event-and-events']}${layers}`;
     fault(check, 'event-and-events', message, one.key, pathOf(one.trail));
     fault(check, 'event-and-events', message, many.key, pathOf(many.trail));
   }
@@ -194,7 +194,7 @@ function eventKeys(check: Check, spot: MapRef): Keys {
     fault(
       check,
       'event-missing',
-      DIAGNOSTIC_CODES['event-missing'],
+      diagnosticCodes['event-missing'],
       first?.keyRange ?? spot.node.range,
       pathOf(spot.trail),
       { hint: 'For example: event: codehost.push; a schedule is kind: heartbeat with cron.' },
@@ -223,21 +223,21 @@ const eventKey: Reader<string> = (check, spot) => {
   const key = reading(manyField.item)(check, spot);
   if (key === undefined || sourceOf(key) !== null) return key;
   const prefix = key.split('.', 1)[0] ?? '';
-  const near = suggest(check, prefix, EVENT_SOURCES);
+  const near = suggest(check, prefix, eventSources);
   const meant = keyOfAnySource(check, key);
-  const known = `Event keys begin with ${EVENT_SOURCES.map((source) => `${source}.`).join(' ')}`;
+  const known = `Event keys begin with ${eventSources.map((source) => `${source}.`).join(' ')}`;
   const guess = meant ?? (near === undefined || near === prefix ? undefined : `${near}.`);
   const hint = guess === undefined ? known : `Did you mean ${guess}? ${known}`;
   const shown = JSON.stringify(key.slice(0, 80).toWellFormed());
-  return faultAt(check, 'event-provider', `${DIAGNOSTIC_CODES['event-provider']}: ${shown}`, spot, { hint });
+  return faultAt(check, 'event-provider', `${diagnosticCodes['event-provider']}: ${shown}`, spot, { hint });
 };
 
 /** The known key that is the same behind its first segment: `<product>.pull_request.opened`, or `pull_request.opened`. */
 function keyOfAnySource(check: Check, key: string): string | undefined {
   const rest = key.slice(key.indexOf('.') + 1);
-  const tails = [...KNOWN_EVENTS].map((known) => known.slice(known.indexOf('.') + 1));
+  const tails = [...knownEvents].map((known) => known.slice(known.indexOf('.') + 1));
   const near = suggest(check, key, tails) ?? (key.includes('.') ? suggest(check, rest, tails) : undefined);
-  return near === undefined ? undefined : [...KNOWN_EVENTS][tails.indexOf(near)];
+  return near === undefined ? undefined : [...knownEvents][tails.indexOf(near)];
 }
 
 const sourcesOf = (events: Keys): ReadonlySet<EventSource> =>
@@ -247,7 +247,7 @@ const sourcesOf = (events: Keys): ReadonlySet<EventSource> =>
 function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
   const sources = sourcesOf(events);
   const connection = field(spot, 'connection');
-  const without = [...sources].filter((source) => SOURCE_NEEDS[source] !== 'connection');
+  const without = [...sources].filter((source) => sourceNeeds[source] !== 'connection');
   if (connection !== undefined && without.length > 0) {
     const layer = layerOf(connection.key.file, events[0]?.spot, 'event');
     const message = `connection is not accepted on ${without.join(' and ')} events, which take none${layer}`;
@@ -284,7 +284,7 @@ function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
 function observed(check: Check, routing: RoutingDraft, events: Keys = []): void {
   const at = routing.observedSpot;
   if (at === undefined) return;
-  const message = `observedTarget is accepted only with target: svc.session on ${BINDING_EVENTS.join(', ')}`;
+  const message = `observedTarget is accepted only with target: svc.session on ${bindingEvents.join(', ')}`;
   const layer = layerOf(at.key.file, events[0]?.spot, 'event') || layerOf(at.key.file, routing.aimSpot, 'target');
   fault(check, 'observed-target', message + layer, at.key, pathOf(at.trail));
 }
@@ -293,7 +293,7 @@ function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, routing: R
   const attached = field(spot, 'attachedUserPrompt');
   if (attached !== undefined && routing !== undefined && routing.routing.kind !== 'spawn') {
     const layer = layerOf(attached.key.file, routing.kindSpot, 'routing');
-    const message = `${DIAGNOSTIC_CODES['attached-prompt']}, not for ${routing.routing.kind}${layer}`;
+    const message = `${diagnosticCodes['attached-prompt']}, not for ${routing.routing.kind}${layer}`;
     fault(check, 'attached-prompt', message, attached.key, pathOf(attached.trail));
   }
   const checks = field(spot, 'checks');
@@ -303,7 +303,7 @@ function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, routing: R
     fault(check, 'checks-event', message, checks.key, pathOf(checks.trail));
   }
   if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) {
-    const legal = routing.routing.target === 'svc.session' && events.every(({ key }) => BINDING_EVENTS.includes(key));
+    const legal = routing.routing.target === 'svc.session' && events.every(({ key }) => bindingEvents.includes(key));
     if (!legal) observed(check, routing, events);
   }
   if (events.length === 0 || routing === undefined) return;

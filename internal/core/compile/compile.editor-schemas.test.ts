@@ -39,7 +39,7 @@ test('an editor finds nothing wrong with the documents of the trees that compile
   assert.ok(count > 50, `${count} documents`);
 });
 
-const MISTAKES: readonly (readonly [SchemaKind, unknown])[] = [
+const mistakes: readonly (readonly [SchemaKind, unknown])[] = [
   ['agent', { model: { id: 'x', temperature: 1 } }],
   ['agent', { triggers: [{ kind: 'heartbeat', connection: 'x' }] }],
   ['agent', { triggers: [{ where: { a: { equals: 1 } } }] }],
@@ -60,11 +60,11 @@ const MISTAKES: readonly (readonly [SchemaKind, unknown])[] = [
 ];
 
 test('an editor shows clear mistakes: unknown keys of strict objects, values outside a list, wrong types', () => {
-  for (const [kind, value] of MISTAKES) assert.ok(!validator(kind)(value), JSON.stringify(value));
+  for (const [kind, value] of mistakes) assert.ok(!validator(kind)(value), JSON.stringify(value));
 });
 
 test('a mistake is one error: what chooses among groups of fields adds none of its own', () => {
-  for (const [kind, value] of MISTAKES.filter(([one]) => one !== 'config')) {
+  for (const [kind, value] of mistakes.filter(([one]) => one !== 'config')) {
     const validate = validator(kind);
     validate(value);
     const told = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');

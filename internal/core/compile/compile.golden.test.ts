@@ -2,18 +2,17 @@
 // may give context variables and templates. `make golden` writes the expectations anew.
 
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
+import { sha256 } from '../../base/hash.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
 import type { BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
 import { compile, needRoundsMax } from './compile.ts';
 import type { CompileOutput } from './types.ts';
 
 const root = fileURLToPath(new URL('../../../testdata/compile', import.meta.url));
-const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
 interface Case {
   readonly context?: { readonly [name: string]: string };
@@ -63,7 +62,7 @@ function compileCase(folder: string): CompileOutput {
   const templates = templatesOf(folder, setup);
   for (let round = 0; round < needRoundsMax; round++) {
     const bundle = { entries, absent, hasSvc };
-    const output = compile({ bundle, context: setup.context ?? {}, catalog: DEFAULT_CATALOG, templates, sha256 });
+    const output = compile({ bundle, context: setup.context ?? {}, catalog: defaultCatalog, templates, sha256 });
     assert.deepEqual(output.needs.templates, [], 'case.json names every template');
     if (output.needs.paths.length === 0) return output;
     for (const path of output.needs.paths) {

@@ -12,7 +12,7 @@ const webhook = (auth: string) =>
   `triggers: [{event: webhook.x, endpoint: e, auth: ${auth}, routing: {kind: spawn}}]\n`;
 const remote = (auth: string) => `tools: {t: {kind: mcp_remote, url: "https://x.test", auth: ${auth}}}\n`;
 
-const TREES: readonly string[] = [
+const trees: readonly string[] = [
   remote('{kind: bearer, token: VALUE}'),
   remote('{kind: bearer, token: [VALUE]}'),
   remote('{kind: bearer, token: {VALUE: x}}'),
@@ -43,7 +43,7 @@ const TREES: readonly string[] = [
   'mounts: [{kind: git, repository: ISSUED, mountPath: /m}]\n',
 ];
 
-for (const tree of TREES) {
+for (const tree of trees) {
   test(`hidden in ${JSON.stringify(tree)}`, () => {
     const text = (agentHead + tree).replaceAll('VALUE', value).replaceAll('ISSUED', issued);
     const input = inputWith({ '.svc/agents/a.yaml': new TextEncoder().encode(text) });

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
+import { sha256 } from '../../base/hash.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { compile, createCompileCache } from './compile.ts';
 import type { CompileCache, CompileOutput } from './types.ts';
 
-const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 type Files = readonly (readonly [path: string, bytes: Uint8Array])[];
 
 function run(files: Files, cache?: CompileCache): CompileOutput {
@@ -16,10 +15,10 @@ function run(files: Files, cache?: CompileCache): CompileOutput {
   );
   const bundle = { entries, absent: new Set<string>(), hasSvc: true };
   const more = cache === undefined ? {} : { cache };
-  return compile({ bundle, context: { v: 'value' }, catalog: DEFAULT_CATALOG, templates: new Map(), sha256, ...more });
+  return compile({ bundle, context: { v: 'value' }, catalog: defaultCatalog, templates: new Map(), sha256, ...more });
 }
 
-const PATHS = [
+const paths = [
   'agents/a.yaml',
   'agents/b.json',
   'agents/c.yml',
@@ -28,7 +27,7 @@ const PATHS = [
   'fragments/t.md',
   'other.txt',
 ];
-const path = fc.constantFrom(...PATHS.map((one) => `.svc/${one}`));
+const path = fc.constantFrom(...paths.map((one) => `.svc/${one}`));
 
 test('any bytes whatever in .svc give an answer', () => {
   fc.assert(
@@ -44,7 +43,7 @@ test('any bytes whatever in .svc give an answer', () => {
 });
 
 /** Lines that agents are made of, well and badly. */
-const LINES = [
+const linesList = [
   'name: a',
   'name: default',
   'name: b',
@@ -84,7 +83,7 @@ const LINES = [
   '{{ $v }}: {{ $1 }}',
 ];
 const text = fc
-  .array(fc.constantFrom(...LINES), { maxLength: 7 })
+  .array(fc.constantFrom(...linesList), { maxLength: 7 })
   .map((lines) => new TextEncoder().encode(`${lines.join('\n')}\n`));
 const tree = fc.uniqueArray(fc.tuple(path, text), { selector: ([one]) => one, maxLength: 7 });
 

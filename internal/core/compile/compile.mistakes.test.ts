@@ -20,7 +20,7 @@ const trigger = (rest: string, event = 'codehost.push') =>
   `triggers: [{event: ${event}, routing: {kind: spawn}, ${rest}}]\n`;
 
 /** Body under HEAD, whose first line is line 4; what is told of it. */
-const CASES: readonly (readonly [name: string, body: string, ...told: string[]])[] = [
+const cases: readonly (readonly [name: string, body: string, ...told: string[]])[] = [
   [
     'a template without quotes',
     'triggers:\n  - event: codehost.push\n    message: {{ codehost.push.ref }}\n    routing: {kind: spawn}\n',
@@ -72,8 +72,30 @@ const CASES: readonly (readonly [name: string, body: string, ...told: string[]])
     '4:67 where-path Trigger filter paths must be a single bare key or use $.path.segments: "codehost.push.ref" | Write $.codehost.push.ref',
   ],
   ['a short root key of its own', 'base: 1\n', '4:1 unknown-root-key Unknown root key base is ignored | '],
+  ...['displayTitle: x', 'labels: {}\nharness:'].map((rest): [string, string, ...string[]] => [
+    `a line --- within an agent, before ${rest}`,
+    `labels: {a: b}\n---\n${rest}\n`,
+    ...[
+      'missing-environment Agent requires environment',
+      'missing-field Agent requires name',
+      'missing-harness Agent requires harness',
+    ].map((told) => `6:1 ${told} | A line --- begins another agent; remove it if this belongs to the one above.`),
+  ]),
+  [
+    'an agent behind a line --- that lacks something',
+    '---\nname: b\n',
+    '5:1 missing-environment Agent requires environment | For example: environment: { name: node, image: { kind: preset, name: base } }',
+    '5:1 missing-harness Agent requires harness | For example: harness: harness-a',
+  ],
+  [
+    'an agent behind a line --- of imports alone',
+    '---\nimports: []\n',
+    '5:1 missing-environment Agent requires environment | For example: environment: { name: node, image: { kind: preset, name: base } }',
+    '5:1 missing-field Agent requires name | For example: name: triage',
+    '5:1 missing-harness Agent requires harness | For example: harness: harness-a',
+  ],
 ];
-for (const [name, body, ...expected] of CASES) {
+for (const [name, body, ...expected] of cases) {
   test(name, () => assert.deepEqual(told(diagnose(body)), expected));
 }
 
@@ -90,7 +112,7 @@ test('an import whose name is misspelt is told the near one', () => {
 });
 
 /** What nothing is said of. */
-const SILENT: readonly string[] = [
+const silent: readonly string[] = [
   trigger('where: {$.codehost.repository.fullName: x, $.svc.attributions: {exists: false}, $.raw.anything.at.all: 1}'),
   trigger('where: {$.codehost.push.commits.0.message: {exists: true}, team: x}'),
   trigger('message: "{{ title }} {{ codehost.push.commits.0.id }} {{ svc.authored }}"'),
@@ -103,5 +125,5 @@ const SILENT: readonly string[] = [
   'systemPrompt: "{{ codehost.nothing }} {{ unclosed"\n',
 ];
 test('paths that payloads have, and those that a caller may add, are not told', () => {
-  for (const body of SILENT) assert.deepEqual(told(diagnose(body)), [], body);
+  for (const body of silent) assert.deepEqual(told(diagnose(body)), [], body);
 });

@@ -9,7 +9,7 @@ import { jsonSchema } from '../../../schemas/json-schema.ts';
 import type { MapEntry, MapNode, Node } from '../source/node.ts';
 import { toPlain } from '../source/node.ts';
 import { checkAgent } from './check-agent.ts';
-import { agentHead, mergedFrom, TEST_CATALOG } from './testkit.ts';
+import { agentHead, mergedFrom, testCatalog } from './testkit.ts';
 
 const validate = new Ajv({ strict: true }).compile(jsonSchema('agent'));
 /** Maps of plain values have no prototype, which the validator does not take. */
@@ -17,7 +17,7 @@ const isAgent = (value: unknown): boolean => validate(JSON.parse(JSON.stringify(
 
 const chat = 'event: chat.message.mentioned';
 /** Bodies under HEAD, each sound, which between them use every field and every kind. */
-const BODIES: readonly string[] = [
+const bodies: readonly string[] = [
   'labels: {a: b}\nannotations: {}\nreasoningEffort: high\nsystemPrompt: " x "\ninitialPrompt: y\ndisplayTitle: infer\nworkingDirectory: /w\n',
   'env: {A: b, C: {$secret: s, optional: true}}\nidentity: someone\nmanages: [a]\nspendCaps: {dailyUsd: "1.50"}\nconcurrency: 1\nreplace: auto\nonReplace: z\n',
   'session: {archiveAfterInactive: {seconds: 60}, observeSpawnedSessions: true}\nmodel: {id: alpha-1, fallbacks: [{id: alpha-2, provider: provider-a}]}\n',
@@ -33,12 +33,12 @@ const BODIES: readonly string[] = [
 const headInFull =
   'name: a\nharness: harness-b\nenvironment: {name: e, labels: {}, image: {kind: preset, name: base}, env: {}, resources: {cpuCount: 1}, steps: [x], setup: [{name: s, commands: [c], cache: {key: k, files: [f], paths: [/home/user/x]}}], setupCache: {ttl: 1h}, approvals: prompt}\nmodel: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {allowFallbacks: true, order: [x], sort: price}}}\n';
 
-const documents = [...BODIES.map((body) => agentHead + body), headInFull];
+const documents = [...bodies.map((body) => agentHead + body), headInFull];
 const judge = (root: MapNode): { sound: boolean; codes: string[] } => {
   const codes: string[] = [];
   const draft = checkAgent(
     { file: 'f', document: 0, root, own: root, key: '' },
-    { catalog: TEST_CATALOG },
+    { catalog: testCatalog },
     ({ severity, code }) => {
       if (severity === 'error') codes.push(code);
     },
@@ -78,9 +78,9 @@ function edit(node: Node, path: readonly (string | number)[], change: (node: Nod
   return { ...node, entries };
 }
 
-const OPEN = /^(labels|annotations|env|tools|where|context|bound|updated|unbound|b)$/;
+const open = /^(labels|annotations|env|tools|where|context|bound|updated|unbound|b)$/;
 const isOpen = (path: readonly (string | number)[]): boolean =>
-  OPEN.test(String(path.at(-1))) && path.at(-2) !== 'tools';
+  open.test(String(path.at(-1))) && path.at(-2) !== 'tools';
 const range = { file: 'f', start: 0, end: 1 };
 
 test('a key that one of them does not know in a strict place neither knows', () => {

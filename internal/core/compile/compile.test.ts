@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
+import { sha256 } from '../../base/hash.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
 import type { BundleEntry, ResolvedTemplate } from '../../domain/bundle.ts';
 import { compile, createCompileCache, needRoundsMax } from './compile.ts';
 import type { CompileInput, CompileOutput } from './types.ts';
-
-const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
 const entry = (path: string, text: string): BundleEntry => ({
   path,
@@ -18,7 +16,7 @@ const entry = (path: string, text: string): BundleEntry => ({
 function input(files: { readonly [path: string]: string }, more: Partial<CompileInput> = {}): CompileInput {
   const entries = new Map(Object.entries(files).map(([path, text]) => [path, entry(path, text)]));
   const bundle = { entries, absent: new Set<string>(), hasSvc: true };
-  return { bundle, context: {}, catalog: DEFAULT_CATALOG, templates: new Map(), sha256, ...more };
+  return { bundle, context: {}, catalog: defaultCatalog, templates: new Map(), sha256, ...more };
 }
 
 const box = 'harness: harness-a\nenvironment: {name: box, image: {kind: preset, name: base}}\n';
@@ -247,7 +245,7 @@ test('a cache answers with what a fresh compile gives after every kind of change
     ),
     input(before, { context: { team: 'blue' }, templates: kit('1.0.0') }),
     input(before, { context, templates: kit('1.1.0') }),
-    input(before, { context, templates: kit('1.0.0'), catalog: { ...DEFAULT_CATALOG, presets: [] } }),
+    input(before, { context, templates: kit('1.0.0'), catalog: { ...defaultCatalog, presets: [] } }),
     input({ ...before, '.svc/fragments/p.md': '\0' }, { context, templates: kit('1.0.0') }),
     input({ ...before, '.svc/agents/c.yaml': before['.svc/agents/a.yaml'] }, { context, templates: kit('1.0.0') }),
     input(before, { context, templates: kit('1.0.0') }),

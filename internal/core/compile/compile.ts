@@ -8,14 +8,14 @@
 import type { Diagnostic, Finding, Origin, Origins, Place, Places, Range } from '../../domain/diagnostic.ts';
 import { canonicalJson } from '../../domain/json.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
-import { LineTable, printDiagnostics } from '../source/source.ts';
-import { type AgentRecord, Cache } from './cache.ts';
+import { LineStarts, printDiagnostics } from '../source/source.ts';
+import { type AgentRecord, Cache, passingCache } from './cache.ts';
 import { Budget } from './budget.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
 import { Files, pathState, templateState } from './files.ts';
 import { brokenBytesMax, diagnosticsMax, importDepthMax, outsidePathsMax } from './limits.ts';
-import { ignoredFile, surveyTree } from './tree.ts';
+import { ignoredFile, classifyTree } from './tree.ts';
 import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
 import { createScope } from './variables.ts';
 
@@ -29,13 +29,14 @@ export function createCompileCache(): CompileCache {
 
 /** Compiles a tree. Never throws on what an author wrote; see `CompileOutput` for what it gives. */
 export function compile(input: CompileInput): CompileOutput {
-  const cache = input.cache instanceof Cache ? input.cache : new Cache();
+  const cache = isKept(input) && input.cache instanceof Cache ? input.cache : passingCache();
   const files = new Files(input, cache);
-  const survey = surveyTree(input.bundle);
+  const survey = classifyTree(input.bundle);
   const findings = new Set<Finding>(survey.findings);
   const { origins } = input;
   const wanted = typeof origins === 'object' ? survey.agents.filter((path) => origins.includes(path)) : survey.agents;
-  const { records, unread } = compileAgents(input, wanted, files, cache);
+  const tables: Tables = new Map();
+  const { records, unread } = compileAgents(input, wanted, { files, cache, tables });
   for (const record of records) for (const finding of record.findings) findings.add(finding);
   for (const finding of ignoredFiles(survey.unnamed, records)) findings.add(finding);
   if (files.outside.size > outsidePathsMax) findings.add(tooManyOutside(files.outside.size));
@@ -55,9 +56,21 @@ export function compile(input: CompileInput): CompileOutput {
     templateLock: lockOf(input, records),
     outside: [...files.outside].sort(),
     ...(ok && { places: placesOf(records) }),
-    ...(origins !== undefined && { origins: originsIn(records, (file) => files.textOf(file)) }),
+    ...(origins !== undefined && { origins: originsIn(records, tables, (file) => files.textOf(file)) }),
     assets: ok ? assembled.assets : [],
   };
+}
+
+/** Bytes of a tree of which something is kept, whoever sent it. */
+const keptBytesMax = 8 * 1024 * 1024;
+
+/** Every file of a tree kept as well takes twice its memory, and whoever asks where all its values come from asks once. */
+function isKept({ bundle, isSent, origins }: CompileInput): boolean {
+  if (origins === 'all') return false;
+  if (isSent !== true) return true;
+  let bytes = 0;
+  for (const entry of bundle.entries.values()) bytes += entry.bytes?.length ?? 0;
+  return bytes <= keptBytesMax;
 }
 
 interface Compiled {
@@ -66,7 +79,16 @@ interface Compiled {
   readonly unread: number;
 }
 
-function compileAgents(input: CompileInput, paths: readonly string[], files: Files, cache: Cache): Compiled {
+/** Where the lines of files begin, by file; undefined for a file that is not there. */
+type Tables = Map<string, LineStarts | undefined>;
+
+interface Shared {
+  readonly files: Files;
+  readonly cache: Cache;
+  readonly tables: Tables;
+}
+
+function compileAgents(input: CompileInput, paths: readonly string[], { files, cache, tables }: Shared): Compiled {
   const context: AgentContext = {
     input,
     files,
@@ -75,7 +97,6 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
     scope: createScope(new Map(Object.entries(input.context))),
     salt: input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))])),
   };
-  const tables = new Map<string, LineTable | undefined>();
   const records: AgentRecord[] = [];
   const broken = { errors: 0, bytes: 0 };
   for (const path of paths) {
@@ -87,9 +108,10 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
       for (const cost of kept.costs) context.budget.pay(cost);
       records.push(kept);
     } else {
-      const record = placed(compileAgentFile(path, context), tables, (file) => files.textOf(file));
+      const record = placed(compileAgentFile(path, context, kept !== undefined), tables, (file) => files.textOf(file));
       if (record.isKeepable && !context.budget.isSpent && input.origins === undefined) cache.agents.set(key, record);
       records.push(record);
+      input.passed?.(input.bundle.entries.get(path)?.bytes?.length ?? 0);
     }
     if (context.budget.isSpent) return { records: [...records.slice(0, -1), tooLargeTree(path)], unread: 0 };
     const errors = records.at(-1)?.findings.filter(({ severity }) => severity === 'error') ?? [];
@@ -202,13 +224,13 @@ function lockOf(input: CompileInput, records: readonly AgentRecord[]): TemplateL
 /** The origins of the agents of records that were made to tell them, offsets as lines. */
 export function originsIn(
   records: readonly AgentRecord[],
+  tables: Tables,
   textOf: (file: string) => string | undefined,
 ): { readonly [agent: string]: Origins } {
-  const tables = new Map<string, LineTable | undefined>();
   const lineOf = ({ file, start }: Range): number | null => {
     if (!tables.has(file)) {
       const text = textOf(file);
-      tables.set(file, text === undefined ? undefined : new LineTable(text));
+      tables.set(file, text === undefined ? undefined : new LineStarts(text));
     }
     return tables.get(file)?.at(start).line ?? null;
   };
@@ -224,28 +246,20 @@ export function originsIn(
 }
 
 /** Turns the offsets of one file's parts into lines and columns; done once and kept with the record. */
-export function placed(
-  record: AgentRecord,
-  tables: Map<string, LineTable | undefined>,
-  textOf: (file: string) => string | undefined,
-): AgentRecord {
+export function placed(record: AgentRecord, tables: Tables, textOf: (file: string) => string | undefined): AgentRecord {
   if (!record.isKeepable) return record;
   const places: { [resource: string]: { [path: string]: Place } } = {};
   for (const { resource, path, range } of record.drafts.flatMap((draft) => draft.parts)) {
     const group = (places[resource] ??= {});
     group[path] ??= placeOf(range, tables, textOf);
   }
-  return { ...record, places };
+  return { ...record, drafts: record.drafts.map((draft) => ({ ...draft, parts: [] })), places };
 }
 
-function placeOf(
-  range: Range,
-  tables: Map<string, LineTable | undefined>,
-  textOf: (file: string) => string | undefined,
-): Place {
+function placeOf(range: Range, tables: Tables, textOf: (file: string) => string | undefined): Place {
   if (!tables.has(range.file)) {
     const text = textOf(range.file);
-    tables.set(range.file, text === undefined ? undefined : new LineTable(text));
+    tables.set(range.file, text === undefined ? undefined : new LineStarts(text));
   }
   const table = tables.get(range.file);
   if (table === undefined) return { file: range.file };

@@ -37,13 +37,13 @@ function exampleOf(desc: Desc): Json | undefined {
   return Object.fromEntries(pairs) as Json;
 }
 
-const PLAIN = /^[A-Za-z_./][\w./ -]*[\w.]$|^[A-Za-z_]$/;
-const WORDS = /^(?:true|false|null|yes|no|on|off)$/i;
+const plain = /^[A-Za-z_./][\w./ -]*[\w.]$|^[A-Za-z_]$/;
+const words = /^(?:true|false|null|yes|no|on|off)$/i;
 
 /** A value in one line of YAML. */
 function flow(value: Json): string {
   if (typeof value === 'string') {
-    return PLAIN.test(value) && !WORDS.test(value) ? value : `'${value.replaceAll("'", "''")}'`;
+    return plain.test(value) && !words.test(value) ? value : `'${value.replaceAll("'", "''")}'`;
   }
   if (value === null || typeof value !== 'object') return String(value);
   if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`;

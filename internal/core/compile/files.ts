@@ -8,9 +8,9 @@ import { decodeText, readSource } from '../source/source.ts';
 import type { Cache, Dependency } from './cache.ts';
 import type { FileRef } from './paths.ts';
 import type { CompileInput } from './types.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
-export type LookUp =
+export type LookupResult =
   | { readonly kind: 'file'; readonly entry: BundleEntry; readonly bytes: Uint8Array }
   | { readonly kind: 'link'; readonly path: string; readonly what: 'symlink' | 'submodule' }
   | { readonly kind: 'too-large' | 'missing' | 'needed' };
@@ -62,7 +62,7 @@ export class Files {
   }
 
   /** Looks a file up, and adds to `dependencies` what the answer rests on. */
-  find(ref: FileRef, dependencies: Dependency[]): LookUp {
+  find(ref: FileRef, dependencies: Dependency[]): LookupResult {
     if (ref.template !== null) return judge(ref.template.files, ref.path) ?? { kind: 'missing' };
     const { bundle } = this.#input;
     const note = (name: string): void => {
@@ -78,15 +78,15 @@ export class Files {
     return { kind: 'needed' };
   }
 
-  /** A file of documents, parsed once for each content. */
-  source(ref: FileRef, entry: BundleEntry, bytes: Uint8Array): ParsedSource {
+  /** A file of documents, parsed once for each content, which is remembered unless `isKept` says otherwise. */
+  source(ref: FileRef, entry: BundleEntry, bytes: Uint8Array, isKept = true): ParsedSource {
     const key = `${ref.id}\0${entry.oid}`;
-    const kept = this.#cache.sources.get(key);
-    if (kept !== undefined) return kept;
+    const known = this.#cache.sources.get(key);
+    if (known !== undefined) return known;
     // Its text is there again in the bytes, for whoever has to show a place of it.
     const { text, ...source } = readSource(ref.id, bytes);
     const parsed = { ...source, length: text.length };
-    this.#cache.sources.set(key, parsed);
+    if (isKept) this.#cache.sources.set(key, parsed);
     return parsed;
   }
 
@@ -156,7 +156,7 @@ function namesIn(entries: ReadonlyMap<string, BundleEntry>): Names {
 const stem = (path: string): string => (path.split('/').at(-1) ?? '').replace(/\.[a-z]+$/i, '').toLowerCase();
 
 /** The entry at a path, or the link that stands in its way; null where there is neither. */
-function judge(entries: ReadonlyMap<string, BundleEntry>, path: string): LookUp | null {
+function judge(entries: ReadonlyMap<string, BundleEntry>, path: string): LookupResult | null {
   const entry = entries.get(path);
   if (entry?.kind === 'symlink' || entry?.kind === 'submodule') return { kind: 'link', path, what: entry.kind };
   if (entry !== undefined) {

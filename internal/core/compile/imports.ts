@@ -1,12 +1,12 @@
 // Entries of `imports`, and the way from what an entry says to the file that it names (docs/reference/compile.md#imports).
 
 import type { UnresolvedTemplate } from '../../domain/bundle.ts';
-import { DIAGNOSTIC_CODES, type DiagnosticCode } from '../../domain/codes.ts';
+import { diagnosticCodes, type DiagnosticCode } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { Dependency } from './cache.ts';
-import { type Files, type LookUp, templateState } from './files.ts';
+import { type Files, type LookupResult, templateState } from './files.ts';
 import { importsMax } from './limits.ts';
 import { type FileRef, isAbsoluteOrUrl, parseSpecifier, resolveBeside, templateFile } from './paths.ts';
 import { written } from './strings.ts';
@@ -20,7 +20,7 @@ export interface Import {
   readonly path: string;
 }
 
-export interface Problem {
+export interface ImportProblem {
   readonly code: DiagnosticCode;
   readonly message: string;
   readonly hint?: string;
@@ -49,7 +49,7 @@ export function importsOf(root: MapNode, report: (finding: LayerFinding) => void
   return entries;
 }
 
-export type Resolved = FileRef | Problem | { readonly neededTemplate: string };
+export type Resolved = FileRef | ImportProblem | { readonly neededTemplate: string };
 
 /** The file that an import names, seen from the importing file. */
 export function resolveImport(input: CompileInput, from: FileRef, text: string, dependencies: Dependency[]): Resolved {
@@ -58,7 +58,7 @@ export function resolveImport(input: CompileInput, from: FileRef, text: string, 
   if (isAbsoluteOrUrl(text)) {
     return {
       code: 'import-not-relative',
-      message: `${DIAGNOSTIC_CODES['import-not-relative']}: ${shown(text)}`,
+      message: `${diagnosticCodes['import-not-relative']}: ${shown(text)}`,
       hint: 'Write the path from the folder of this file, such as ../fragments/base.yaml.',
     };
   }
@@ -66,7 +66,7 @@ export function resolveImport(input: CompileInput, from: FileRef, text: string, 
 }
 
 /** The problem of a path that leaves the tree or the package. */
-export function outside(from: FileRef, text: string): Problem {
+export function outside(from: FileRef, text: string): ImportProblem {
   const what = from.template === null ? 'the repository' : `the template package ${from.template.name}`;
   const hint = 'Only what lies in it can be used: move the file in, or publish it as a template.';
   return { code: 'import-outside-repository', message: `The path ${shown(text)} leaves ${what}`, hint };
@@ -99,7 +99,7 @@ export function otherVersion({ template }: FileRef, text: string): string | null
   return `${shown(text)} comes from a directory, which has the version ${template.version}`;
 }
 
-const REASONS: { readonly [error in UnresolvedTemplate['error']]: string } = {
+const reasons: { readonly [error in UnresolvedTemplate['error']]: string } = {
   'unknown-source': 'no template source is configured for it',
   'not-found': 'it does not exist',
   'no-such-version': 'it has no such version',
@@ -109,22 +109,22 @@ const REASONS: { readonly [error in UnresolvedTemplate['error']]: string } = {
   corrupt: 'its package cannot be read',
 };
 
-function unresolved({ specifier, error, detail }: UnresolvedTemplate): Problem {
+function unresolved({ specifier, error, detail }: UnresolvedTemplate): ImportProblem {
   // The detail begins with the name, which stands here already.
   const name = `${specifier.replace(/(.)@[^@]*$/, '$1')}: `;
   const why = detail.startsWith(name) ? detail.slice(name.length) : detail;
   const more = why === '' ? '' : ` (${shown(why).slice(1, -1)})`;
-  return { code: 'template-unresolved', message: `The template ${specifier} cannot be used: ${REASONS[error]}${more}` };
+  return { code: 'template-unresolved', message: `The template ${specifier} cannot be used: ${reasons[error]}${more}` };
 }
 
 /** Why a file that an import or `file:` names cannot be read; null where it can, or may be later. */
 export function lookUpProblem(
-  found: LookUp,
+  found: LookupResult,
   ref: FileRef,
   text: string,
   missing: DiagnosticCode,
   files: Files,
-): Problem | null {
+): ImportProblem | null {
   switch (found.kind) {
     case 'file':
     case 'needed':

@@ -17,12 +17,12 @@ import {
   lookUpProblem,
   otherVersion,
   outside,
-  type Problem,
+  type ImportProblem,
   resolveImport,
   shown,
 } from './imports.ts';
 import { findingsMax, importDepthMax } from './limits.ts';
-import { EMPTY_LAYER, type Layer, mergeLayers } from './merge.ts';
+import { emptyLayer, type Layer, mergeLayers } from './merge.ts';
 import { type FileRef, isAbsoluteOrUrl, resolveBeside } from './paths.ts';
 import { applyRemove } from './remove.ts';
 import { ownLayer, written } from './strings.ts';
@@ -129,7 +129,7 @@ export class Layering {
       const loaded = merging.isSpent || this.#budget.isSpent ? null : this.#import(draft, one, stack, seen);
       if (loaded === null) continue;
       layer = mergeLayers(layer, loaded.layer, merging, report);
-      if (merging.isSpent) fail(draft, one, TOO_LARGE);
+      if (merging.isSpent) fail(draft, one, tooLarge);
     }
     layer = applyRemove(layer, written(root, 'remove'), draft.isIncomplete, merging, report);
     const load = (path: string, range: Range, field: string): string | null =>
@@ -225,7 +225,7 @@ export class Layering {
     imported.findings.push(...source.findings);
     const [document, second] = source.documents;
     imported.isIncomplete = source.broken;
-    if (source.broken && source.documents.length !== 1) return this.#keep(this.#finished(imported, EMPTY_LAYER));
+    if (source.broken && source.documents.length !== 1) return this.#keep(this.#finished(imported, emptyLayer));
     if (document === undefined || second !== undefined) {
       draft.dependencies.push(...imported.dependencies);
       return fail(draft, one, documentCount(ref, source));
@@ -238,14 +238,14 @@ export class Layering {
     if (envelope !== null) {
       draft.findings.push(envelope);
       draft.isIncomplete = true;
-      return this.#finished(draft, EMPTY_LAYER);
+      return this.#finished(draft, emptyLayer);
     }
     const before = this.#substituter.tokens;
     const substituted = this.#substituter.document(root, reporter(draft));
     draft.merging.work += weightOf(root);
     draft.usesScope = this.#substituter.tokens > before;
     if (written(root, 'variables') !== undefined) draft.variables = root.entries.get('variables')?.keyRange ?? null;
-    return this.#merge(draft, substituted, EMPTY_LAYER, [...stack, draft.ref.id], true);
+    return this.#merge(draft, substituted, emptyLayer, [...stack, draft.ref.id], true);
   }
 
   /** The text of a `file:`, substituted where the document that declares it is imported; null when it cannot be had. */
@@ -277,7 +277,7 @@ export class Layering {
   }
 }
 
-const TOO_LARGE: Problem = {
+const tooLarge: ImportProblem = {
   code: 'imports-too-large',
   message: 'The imports up to this one are too much to merge',
   hint: 'Import smaller files, or fewer of them.',
@@ -289,14 +289,14 @@ const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedRep
 const holdsVariable = (path: string): boolean => /\{\{\s*\$/.test(path);
 
 /** Reports a problem at an import or `file:`; without one it is only noted that something is missing. */
-function fail(draft: Draft, one: Import, problem: (Problem & { readonly once?: string }) | null): null {
+function fail(draft: Draft, one: Import, problem: (ImportProblem & { readonly once?: string }) | null): null {
   draft.isIncomplete = true;
   if (problem !== null) draft.findings.push({ severity: 'error', ...problem, range: one.range, path: one.path });
   return null;
 }
 
 /** The import that closes a cycle names it; a cycle entered at several files is one (docs/reference/compile.md#imports). */
-function closing(stack: readonly string[], ref: FileRef): (Problem & { readonly once: string }) | null {
+function closing(stack: readonly string[], ref: FileRef): (ImportProblem & { readonly once: string }) | null {
   const at = stack.indexOf(ref.id);
   if (at === -1) return null;
   const cycle = stack.slice(at);
@@ -306,12 +306,12 @@ function closing(stack: readonly string[], ref: FileRef): (Problem & { readonly 
   return { code: 'import-cycle', message: `Import cycle: ${[...cycle, ref.id].join(' → ')}`, hint, once };
 }
 
-function tooDeep(stack: readonly string[], ref: FileRef): Problem | null {
+function tooDeep(stack: readonly string[], ref: FileRef): ImportProblem | null {
   if (stack.length <= importDepthMax) return null;
   return { code: 'import-too-deep', message: `Imports are nested deeper than ${importDepthMax} levels at ${ref.id}` };
 }
 
-function documentCount(ref: FileRef, source: ParsedSource): Problem {
+function documentCount(ref: FileRef, source: ParsedSource): ImportProblem {
   const count = source.documents.length;
   return {
     code: 'import-documents',
@@ -322,7 +322,7 @@ function documentCount(ref: FileRef, source: ParsedSource): Problem {
 /** The base of the agent named `default`, standing at its name (docs/reference/compile.md#files; docs/reference/compile.md#output; docs/reference/compile.md#imports). */
 export function baseOf(root: MapNode): Layer {
   const name = root.entries.get('name')?.value;
-  if (name?.kind !== 'scalar' || typeof name.value !== 'string' || name.value.trim() !== 'default') return EMPTY_LAYER;
+  if (name?.kind !== 'scalar' || typeof name.value !== 'string' || name.value.trim() !== 'default') return emptyLayer;
   const { range } = name;
   const text = (value: string): Node => ({ kind: 'scalar', value, range });
   const map = (fields: { readonly [key: string]: Node }): MapNode => ({

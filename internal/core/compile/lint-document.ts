@@ -30,7 +30,7 @@ function mountRefs(root: MapRef): LintDocument['refs'] {
   });
 }
 
-const TEXTS: readonly (readonly [field: string, reads: LintText['reads']])[] = [
+const texts: readonly (readonly [field: string, reads: LintText['reads']])[] = [
   ['systemPrompt', 'nothing'],
   ['initialPrompt', 'start'],
   ['displayTitle', 'start'],
@@ -50,7 +50,7 @@ function textsOf(root: MapRef, triggers: readonly TriggerDraft[]): LintText[] {
     return at === undefined ? [] : textOf(file, at.node, pathOf(at.trail), 'nothing');
   });
   return [
-    ...TEXTS.flatMap(([name, reads]) => textOf(file, root.node.entries.get(name)?.value, name, reads)),
+    ...texts.flatMap(([name, reads]) => textOf(file, root.node.entries.get(name)?.value, name, reads)),
     ...attached,
   ];
 }

@@ -18,7 +18,7 @@ export interface PendingAppend {
   readonly value: ScalarNode & { readonly value: string };
 }
 
-export const EMPTY_LAYER: Layer = { entries: new Map(), pending: new Map() };
+export const emptyLayer: Layer = { entries: new Map(), pending: new Map() };
 
 type Rule = (base: Node, overlay: Node, merging: Merging) => Node;
 
@@ -101,7 +101,7 @@ export function triggerKey(node: Node): string | null {
 }
 
 /** By the class that the table of fields gives each. Texts are joined by `append` alone, and what steers compiling never merges. */
-const CLASSES: { readonly [merge in Merge]: Rule | undefined } = {
+const classes: { readonly [merge in Merge]: Rule | undefined } = {
   override: replace,
   deep,
   environment,
@@ -113,8 +113,8 @@ const CLASSES: { readonly [merge in Merge]: Rule | undefined } = {
   none: undefined,
 };
 /** A root field that is not here is unknown, and the last one stands. */
-const RULES: ReadonlyMap<string, Rule | undefined> = new Map(
-  Object.entries(agentFields).map(([field, { merge }]) => [field, CLASSES[merge]]),
+const rules: ReadonlyMap<string, Rule | undefined> = new Map(
+  Object.entries(agentFields).map(([field, { merge }]) => [field, classes[merge]]),
 );
 
 /** Merges one layer over another, which the merging may use up where it made it; what cannot be merged is reported and the overlay stands. */
@@ -130,7 +130,7 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
       pending.delete(field);
     }
     const under = entries.get(field);
-    const rule = RULES.get(field);
+    const rule = rules.get(field);
     const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value, merging);
     entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
   }

@@ -30,7 +30,7 @@ test('absolute paths, drive letters and URLs are told from relative paths', () =
   assert.deepEqual(accepted.filter(isAbsoluteOrUrl), []);
 });
 
-const SPECIFIERS: readonly (readonly [text: string, specifier: string | null, subpath?: string])[] = [
+const specifiers: readonly (readonly [text: string, specifier: string | null, subpath?: string])[] = [
   ['@acme/kit@1.2.3/a.yaml', '@acme/kit@1.2.3', 'a.yaml'],
   ['@acme/kit/deep/a.yaml', '@acme/kit@latest', 'deep/a.yaml'],
   ['@acme/kit@^1 <2/a.yaml', '@acme/kit@^1 <2', 'a.yaml'],
@@ -50,7 +50,7 @@ const SPECIFIERS: readonly (readonly [text: string, specifier: string | null, su
   ['@acme', null],
 ];
 
-for (const [text, specifier, subpath] of SPECIFIERS) {
+for (const [text, specifier, subpath] of specifiers) {
   test(`${text} is ${specifier === null ? 'no managed template' : `${subpath} of ${specifier}`}`, () => {
     assert.deepEqual(parseSpecifier(text), specifier === null ? null : { specifier, subpath });
   });

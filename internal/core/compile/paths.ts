@@ -38,11 +38,11 @@ export interface TemplateSpecifier {
   readonly subpath: string;
 }
 
-const SPECIFIER = /^(@[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:@([^/@\s][^/]*))?\/(.+)$/;
+const specifier = /^(@[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:@([^/@\s][^/]*))?\/(.+)$/;
 
 /** Reads `@scope/name@version/subpath`; the version defaults to `latest` (docs/reference/compile.md#files). Null where it is malformed. */
 export function parseSpecifier(text: string): TemplateSpecifier | null {
-  const match = SPECIFIER.exec(text);
+  const match = specifier.exec(text);
   if (match === null) return null;
   const subpath = join(match[3] ?? '');
   if (

@@ -47,12 +47,12 @@ function stepsOf(trail: PathChain | null, more: readonly PathStep[]): PathStep[]
 /** Prints a trail, with further steps behind it: `triggers[0].routing.kind`. */
 export const pathOf = (trail: PathChain | null, ...more: PathStep[]): string => printPath(stepsOf(trail, more));
 
-const REFERENCES: ReadonlySet<PathStep> = new Set(['$secret', 'secretRef', 'token']);
+const references: ReadonlySet<PathStep> = new Set(['$secret', 'secretRef', 'token']);
 
 /** True where the name of a secret belongs: what an author put there instead may be the secret itself. */
 export function isReference(trail: PathChain | null): boolean {
   for (let at = trail; at !== null; at = at.parent) {
-    if (REFERENCES.has(at.step) || at.parent?.step === 'env') return true;
+    if (references.has(at.step) || at.parent?.step === 'env') return true;
   }
   return false;
 }
@@ -187,14 +187,14 @@ export function unknownKey(check: Check, spot: MapRef, key: string, range: Range
     return;
   }
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
-  const layers = DISCRIMINATORS.map((one) => layerOf(range.file, field(spot, one), one));
+  const layers = discriminators.map((one) => layerOf(range.file, field(spot, one), one));
   const layer = layers.find((text) => text !== '') ?? '';
   const hides = isReference(spot.trail) ? spot.node.entries.get(key)?.value.range : undefined;
   const extra = hides === undefined ? { hint } : { hint, hides };
   fault(check, 'unknown-key', `Unknown key ${name} in ${where}${layer}`, range, pathOf(spot.trail, key), extra);
 }
 
-const DISCRIMINATORS = ['kind', 'implementation', 'action'];
+const discriminators = ['kind', 'implementation', 'action'];
 
 /** Says which layer a key came from, where another file set the field that it does not fit (docs/reference/compile.md#merge). */
 export function layerOf(file: string, discriminator: NodeRef | undefined, name = 'kind'): string {

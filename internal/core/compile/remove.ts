@@ -1,6 +1,6 @@
 // `remove`: takes keys out of the merged imports before the document's own fields are merged (docs/reference/compile.md#remove).
 
-import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
+import { diagnosticCodes } from '../../domain/codes.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
@@ -31,7 +31,7 @@ export function applyRemove(
       report({
         ...fault(
           'remove-target',
-          `${DIAGNOSTIC_CODES['remove-target']}: ${target.slice(0, 60).toWellFormed()}`,
+          `${diagnosticCodes['remove-target']}: ${target.slice(0, 60).toWellFormed()}`,
           entry.keyRange,
           ['remove', target],
         ),

@@ -1,7 +1,7 @@
 // A document's own fields as a layer: `file:` becomes its text, `append:` waits for a base, and a bare `key:` counts as
 // not written (docs/reference/compile.md#file-backed-strings; docs/reference/compile.md#files, docs/reference/compile.md#file-backed-strings).
 
-import { CONTROLS, FILE_BACKED } from '../../../schemas/agent.ts';
+import { controls, fileBacked } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, MapNode, Node } from '../source/node.ts';
 import type { Layer, PendingAppend } from './merge.ts';
@@ -23,9 +23,9 @@ export function ownLayer(
   const entries = new Map<string, MapEntry>();
   const pending = new Map<string, PendingAppend>();
   for (const [field, entry] of root.entries) {
-    if (CONTROLS.has(field) || written(root, field) === undefined) continue;
+    if (controls.has(field) || written(root, field) === undefined) continue;
     const { value, keyRange } = entry;
-    if (!FILE_BACKED.has(field) || value.kind !== 'map') {
+    if (!fileBacked.has(field) || value.kind !== 'map') {
       entries.set(field, entry);
       continue;
     }

@@ -2,7 +2,7 @@
 
 import type { BundleEntry } from '../../domain/bundle.ts';
 import type { Catalog } from '../../domain/catalog.ts';
-import type { Finding, Severity } from '../../domain/diagnostic.ts';
+import type { Finding, Range, Severity } from '../../domain/diagnostic.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
 import type { MapNode } from '../source/node.ts';
 import { readSource } from '../source/source.ts';
@@ -10,7 +10,7 @@ import type { AgentDraft } from './check-agent.ts';
 import { checkAgent } from './check-agent.ts';
 import type { CompileInput, MergedDocument } from './types.ts';
 
-export const TEST_CATALOG: Catalog = {
+export const testCatalog: Catalog = {
   presets: ['base', 'node24'],
   models: {
     'provider-a': { ids: ['alpha-1', 'alpha-2', 'alpha-3'], pattern: 'alpha-x-[0-9]+' },
@@ -64,9 +64,9 @@ export interface Checked {
   readonly of: (severity: Severity) => readonly Finding[];
 }
 
-export function checkText(text: string): Checked {
+export function checkText(text: string, catalog = testCatalog): Checked {
   const findings: Finding[] = [];
-  const draft = checkAgent(mergedFrom(text), { catalog: TEST_CATALOG }, (finding) => findings.push(finding));
+  const draft = checkAgent(mergedFrom(text), { catalog }, (finding) => findings.push(finding));
   const start = (finding: Finding): number => finding.range?.start ?? -1;
   const sorted = findings.toSorted((a, b) => start(a) - start(b));
   return { draft, findings: sorted, of: (severity) => sorted.filter((finding) => finding.severity === severity) };
@@ -102,6 +102,30 @@ export function marked(body: string, codes: string, severity: Severity = 'error'
   const found = of(severity);
   return { expected, found: found.map((f) => `${f.range?.start} ${f.code}`), messages: found.map((f) => f.message) };
 }
+
+/** Text that is repeated many times, once, and how often. */
+const short = (text: string): string =>
+  text.replace(/(.{1,9}?)\1{29,}/gs, (run, unit: string) => `${unit}×${run.length / unit.length}`);
+
+/** What is told of a body under HEAD, in full: a line for each finding, with its place in the body, and what it adds below. */
+function told(body: string, head: string, catalog?: Catalog): string {
+  const at = ({ start, end }: Range): string => `${start - head.length}-${end - head.length}`;
+  const lines = checkText(head + body, catalog).findings.flatMap((one) => [
+    `  ${one.severity} ${one.code} ${one.range === undefined ? '' : at(one.range)} ${one.path ?? ''}: ${one.message}`,
+    ...(Object.hasOwn(one, 'hint') ? [`    ${one.hint}`] : []),
+    ...(one.related ?? []).map(({ message, range }) => `    ${message} ${at(range)}`),
+    ...(one.hides === undefined ? [] : [`    hides ${at(one.hides)}`]),
+  ]);
+  return [JSON.stringify(body), ...lines].map(short).join('\n');
+}
+
+/** What is told of bodies under a head, word by word, as testdata/messages keeps it; marks are left out. */
+export const toldOf = (rows: readonly (readonly [body: string, head?: string, catalog?: Catalog])[]): string =>
+  rows
+    .map(
+      ([body, head = agentHead, catalog]) => `${told(body.replaceAll(mark, ''), head.replaceAll(mark, ''), catalog)}\n`,
+    )
+    .join('');
 
 const u16 = (value: number): number[] => [value >> 8, value & 0xff];
 const u32 = (value: number): number[] => [...u16(value >>> 16), ...u16(value & 0xffff)];
@@ -157,7 +181,7 @@ export function inputWith(files: { readonly [path: string]: Uint8Array | Partial
   return {
     bundle: { entries, absent: new Set(), hasSvc: true },
     context: {},
-    catalog: TEST_CATALOG,
+    catalog: testCatalog,
     templates: new Map(),
     sha256: (bytes) => bytes.length.toString(16).padStart(64, '0'),
   };

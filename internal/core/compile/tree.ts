@@ -6,7 +6,7 @@ import type { Finding } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
 import { isDocumentFile } from '../source/source.ts';
 
-export interface Survey {
+export interface TreeSections {
   /** Paths of agent files, sorted. */
   readonly agents: readonly string[];
   /** Files that the spec does not name, sorted; each is a warning unless an agent imports or loads it. */
@@ -14,10 +14,10 @@ export interface Survey {
   readonly findings: readonly Finding[];
 }
 
-const LEGACY = ['sessions', 'environments', 'identities'];
+const legacyDirectories = ['sessions', 'environments', 'identities'];
 
 /** Sorts the entries under `.svc/` into agent files, unnamed files and findings. */
-export function surveyTree(bundle: Bundle): Survey {
+export function classifyTree(bundle: Bundle): TreeSections {
   const findings: Finding[] = [];
   const agents: string[] = [];
   const unnamed: string[] = [];
@@ -28,7 +28,7 @@ export function surveyTree(bundle: Bundle): Survey {
     const kind = bundle.entries.get(path)?.kind;
     const [, room = '', ...rest] = path.split('/');
     if (kind === 'symlink' || kind === 'submodule') findings.push(link(path, kind));
-    else if (LEGACY.includes(room) && rest.length > 0) legacy.add(room);
+    else if (legacyDirectories.includes(room) && rest.length > 0) legacy.add(room);
     else if (room === 'agents' && rest.length === 1 && isAgentName(rest[0] ?? '')) agents.push(path);
     else if (!((room === 'fragments' || room === 'assets') && rest.length > 0)) unnamed.push(path);
   }

@@ -23,6 +23,10 @@ export interface CompileInput {
    * else is compiled.
    */
   readonly origins?: 'all' | readonly string[];
+  /** The tree came along with the question, and may never be seen again: of a large one nothing is kept. */
+  readonly isSent?: boolean;
+  /** Told behind each agent file that was compiled anew how many bytes it has: what was made on the way to its resources is not needed any more. */
+  readonly passed?: (bytes: number) => void;
 }
 
 /** Opaque to callers: made with `createCompileCache()`, bounded, safe to share between trees. */

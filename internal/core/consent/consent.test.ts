@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   after,
-  ATTEMPT_STATES,
-  ATTEMPT_STEPS,
+  attemptStates,
+  attemptSteps,
   attemptAt,
   challengeOf,
   grantAfter,
@@ -34,10 +34,10 @@ ended: consent → ready`,
 });
 
 test('nothing leads out of an end, and nothing leads twice to an exchange', () => {
-  for (const state of ATTEMPT_STATES.filter((one) => one !== 'awaiting_authorization' && one !== 'exchanging')) {
-    for (const step of ATTEMPT_STEPS) assert.equal(after(state, step), null, `${state} ${step}`);
+  for (const state of attemptStates.filter((one) => one !== 'awaiting_authorization' && one !== 'exchanging')) {
+    for (const step of attemptSteps) assert.equal(after(state, step), null, `${state} ${step}`);
   }
-  const leading = ATTEMPT_STATES.filter((state) => ATTEMPT_STEPS.some((step) => after(state, step) === 'exchanging'));
+  const leading = attemptStates.filter((state) => attemptSteps.some((step) => after(state, step) === 'exchanging'));
   assert.deepEqual(leading, ['awaiting_authorization']);
   assert.equal(grantAfter('uncertain', 'refresh'), null);
 });

@@ -2,9 +2,9 @@
 // attempt is over, which scopes are asked for, and which addresses a token may be shown to. Reads no clock, asks nobody and
 // stores nothing; that a code is exchanged once, and a token refreshed by one owner, are rows of their writers.
 
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
-export const ATTEMPT_STATES = [
+export const attemptStates = [
   'awaiting_authorization',
   'exchanging',
   'completed',
@@ -13,9 +13,9 @@ export const ATTEMPT_STATES = [
   'expired',
   'cancelled',
 ] as const;
-export type AttemptState = (typeof ATTEMPT_STATES)[number];
+export type AttemptState = (typeof attemptStates)[number];
 
-export const ATTEMPT_STEPS = [
+export const attemptSteps = [
   /** The browser came back with a code, and its hash is claimed. */
   'claim',
   'published',
@@ -26,11 +26,11 @@ export const ATTEMPT_STEPS = [
   'cancel',
   'expire',
 ] as const;
-export type AttemptStep = (typeof ATTEMPT_STEPS)[number];
+export type AttemptStep = (typeof attemptSteps)[number];
 
-export const GRANT_STATES = ['ready', 'refreshing', 'uncertain', 'ended'] as const;
-export type GrantState = (typeof GRANT_STATES)[number];
-export const GRANT_STEPS = [
+export const grantStates = ['ready', 'refreshing', 'uncertain', 'ended'] as const;
+export type GrantState = (typeof grantStates)[number];
+export const grantSteps = [
   'refresh',
   'refreshed',
   /** The owner is gone, or could not send. */
@@ -41,12 +41,12 @@ export const GRANT_STEPS = [
   'refused',
   'consent',
 ] as const;
-export type GrantStep = (typeof GRANT_STEPS)[number];
+export type GrantStep = (typeof grantSteps)[number];
 
 type Table<State extends string, Step extends string> = {
   readonly [state in State]: { readonly [step in Step]?: State };
 };
-const ATTEMPTS: Table<AttemptState, AttemptStep> = {
+const attempts: Table<AttemptState, AttemptStep> = {
   awaiting_authorization: { claim: 'exchanging', refused: 'failed', cancel: 'cancelled', expire: 'expired' },
   // Not to be cancelled: what it gives may be published at any moment.
   exchanging: { published: 'completed', refused: 'failed', unknown: 'uncertain' },
@@ -56,7 +56,7 @@ const ATTEMPTS: Table<AttemptState, AttemptStep> = {
   expired: {},
   cancelled: {},
 };
-const GRANTS: Table<GrantState, GrantStep> = {
+const grants: Table<GrantState, GrantStep> = {
   ready: { refresh: 'refreshing', refused: 'ended', consent: 'ready' },
   refreshing: { refreshed: 'ready', unsent: 'ready', unknown: 'uncertain', refused: 'ended', consent: 'ready' },
   // Nobody knows whether the refresh token is spent: a person consents again.
@@ -65,8 +65,8 @@ const GRANTS: Table<GrantState, GrantStep> = {
 };
 
 /** The state after a step, null where the state does not take it. */
-export const after = (state: AttemptState, step: AttemptStep): AttemptState | null => ATTEMPTS[state][step] ?? null;
-export const grantAfter = (state: GrantState, step: GrantStep): GrantState | null => GRANTS[state][step] ?? null;
+export const after = (state: AttemptState, step: AttemptStep): AttemptState | null => attempts[state][step] ?? null;
+export const grantAfter = (state: GrantState, step: GrantStep): GrantState | null => grants[state][step] ?? null;
 
 const print = <State extends string, Step extends string>(table: Table<State, Step>, steps: readonly Step[]): string =>
   Object.entries<{ readonly [step in Step]?: State }>(table)
@@ -76,7 +76,7 @@ const print = <State extends string, Step extends string>(table: Table<State, St
     })
     .join('\n');
 /** Both tables as text, a line for each state. */
-export const printTables = (): string => `${print(ATTEMPTS, ATTEMPT_STEPS)}\n\n${print(GRANTS, GRANT_STEPS)}`;
+export const printTables = (): string => `${print(attempts, attemptSteps)}\n\n${print(grants, grantSteps)}`;
 
 /** Fifteen minutes for the person. */
 export const attemptMs = 900_000;
@@ -104,10 +104,10 @@ export function lifeOf(
   return { refreshAt: new Date(now.getTime() + ms * 0.8), expiresAt: new Date(now.getTime() + ms) };
 }
 
-const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/;
+const scope = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/;
 /** The scopes of a text, as RFC 6749 writes them; what is none of them is passed over. */
 export const scopesIn = (text: string | undefined): string[] =>
-  unionOf((text ?? '').split(' ').filter((one) => SCOPE.test(one)));
+  unionOf((text ?? '').split(' ').filter((one) => scope.test(one)));
 /** Each scope once, in the order of their first mention; at most 100. */
 export const unionOf = (...lists: readonly (readonly string[])[]): string[] => [...new Set(lists.flat())].slice(0, 100);
 

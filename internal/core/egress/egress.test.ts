@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isEntry } from '../../domain/host-entry.ts';
-import { allows, injectionOutside, together } from './egress.ts';
+import { allows, injectionOutside, intersectHosts } from './egress.ts';
 
 test('entries are hosts, wildcards and lists that ship, each with a port or without', () => {
   for (const entry of [
@@ -65,16 +65,19 @@ test('an entry that is none allows nothing, and hides no other', () => {
 });
 
 test('of two lists an entry survives where the other covers it', () => {
-  assert.equal(together(undefined, undefined), undefined);
-  assert.deepEqual(together(['a.example'], undefined), ['a.example']);
-  assert.deepEqual(together(undefined, ['a.example', 'a.example']), ['a.example']);
-  assert.deepEqual(together([], ['a.example']), []);
-  assert.deepEqual(together(['*.a.example', 'b.example'], ['x.a.example:443', 'c.example']), ['x.a.example:443']);
-  assert.deepEqual(together(['*.a.example:443'], ['*.x.a.example']), ['*.x.a.example:443']);
-  assert.deepEqual(together(['a.example'], ['*.a.example']), []);
-  assert.deepEqual(together(['*.a.example:443'], ['*.a.example']), ['*.a.example:443']);
-  assert.deepEqual(together(['http://a', 'a.example:1'], ['a.example:1', 'a b']), ['a.example:1']);
-  assert.deepEqual(together(['@npm'], ['registry.npmjs.org']), ['registry.npmjs.org:443', 'registry.npmjs.org:80']);
+  assert.equal(intersectHosts(undefined, undefined), undefined);
+  assert.deepEqual(intersectHosts(['a.example'], undefined), ['a.example']);
+  assert.deepEqual(intersectHosts(undefined, ['a.example', 'a.example']), ['a.example']);
+  assert.deepEqual(intersectHosts([], ['a.example']), []);
+  assert.deepEqual(intersectHosts(['*.a.example', 'b.example'], ['x.a.example:443', 'c.example']), ['x.a.example:443']);
+  assert.deepEqual(intersectHosts(['*.a.example:443'], ['*.x.a.example']), ['*.x.a.example:443']);
+  assert.deepEqual(intersectHosts(['a.example'], ['*.a.example']), []);
+  assert.deepEqual(intersectHosts(['*.a.example:443'], ['*.a.example']), ['*.a.example:443']);
+  assert.deepEqual(intersectHosts(['http://a', 'a.example:1'], ['a.example:1', 'a b']), ['a.example:1']);
+  assert.deepEqual(intersectHosts(['@npm'], ['registry.npmjs.org']), [
+    'registry.npmjs.org:443',
+    'registry.npmjs.org:80',
+  ]);
 });
 
 test('the host of an injection must be allowed at some port', () => {

@@ -2,9 +2,9 @@
 // whether one host and port is allowed, and on which of them a secret's header is added. Decides from values alone:
 // it resolves no name, and whether an address is private is judged where it is connected to.
 
-import { type HostPattern, patternOf, REGISTRIES } from '../../domain/host-entry.ts';
+import { type HostPattern, patternOf, registries } from '../../domain/host-entry.ts';
 
-const expand = (list: readonly string[]): string[] => list.flatMap((entry) => REGISTRIES[entry] ?? [entry]);
+const expand = (list: readonly string[]): string[] => list.flatMap((entry) => registries[entry] ?? [entry]);
 
 /** Whether what the second allows is allowed by the first too, hosts alone. */
 function coversHost(wide: HostPattern, narrow: HostPattern): boolean {
@@ -19,7 +19,7 @@ const written = ({ isWildcard, host }: HostPattern, port: number): string => `${
  * What two lists allow together: an entry of one survives where the other covers it, port by port. Undefined stands for
  * a list that was not given; both undefined: there is none. Entries of the answer have no registry names.
  */
-export function together(
+export function intersectHosts(
   one: readonly string[] | undefined,
   other: readonly string[] | undefined,
 ): readonly string[] | undefined {

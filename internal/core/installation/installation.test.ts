@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { InstallationChange, Observed } from '../../domain/connection.ts';
-import { afterInstallation, type InstallationNow, missingOf, observedAfter, type SeenWord } from './installation.ts';
+import {
+  afterInstallation,
+  type InstallationNow,
+  missingOf,
+  observedAfter,
+  type InstallationAnswer,
+} from './installation.ts';
 
 const nothing = { observed: {}, added: [], removed: [] };
 const change = (what: InstallationChange['what'], more: Partial<InstallationChange> = {}): InstallationChange => ({
@@ -13,7 +19,7 @@ const active: InstallationNow = { status: 'active', reason: null, observed: null
 
 test('the status that follows what is said of an installation, and whether that is news', () => {
   const lost = change('repositories', { observed: { repositories: { selection: 'selected' } }, removed: ['A/b'] });
-  const cases: [InstallationNow, InstallationChange, SeenWord | undefined, string][] = [
+  const cases: [InstallationNow, InstallationChange, InstallationAnswer | undefined, string][] = [
     [active, change('established'), undefined, 'active false'],
     [active, change('suspended'), undefined, 'suspended true'],
     [active, change('removed'), undefined, 'removed true'],
@@ -55,7 +61,7 @@ const back = change('repositories', { observed: { repositories: { selection: 'al
 const knows = (observed: Observed): InstallationNow => ({ ...active, observed });
 const told = (permissions: Observed['permissions']): InstallationChange =>
   change('permissions', permissions === undefined ? {} : { observed: { permissions } });
-const ANSWERS: readonly (readonly [InstallationNow, InstallationChange, SeenWord | undefined, object])[] = [
+const answers: readonly (readonly [InstallationNow, InstallationChange, InstallationAnswer | undefined, object])[] = [
   [active, change('renamed'), undefined, { status: 'active', isChange: true, detail: 'renamed' }],
   [active, change('removed'), 'active', { status: 'removed', isChange: true }],
   [refused, change('renamed'), undefined, { ...refused, isChange: true, detail: 'renamed' }],
@@ -92,7 +98,7 @@ const ANSWERS: readonly (readonly [InstallationNow, InstallationChange, SeenWord
   [knows({ repositories: { selection: 'all' } }), back, undefined, { status: 'active', isChange: false }],
   [active, change('established'), 'active', { status: 'active', isChange: false }],
 ];
-for (const [now, said, seen, expected] of ANSWERS) {
+for (const [now, said, seen, expected] of answers) {
   test(`${now.status} (${now.reason}) told ${said.what}, asked ${seen}: ${JSON.stringify(expected)}`, () => {
     const { observed: _, ...next } = afterInstallation(now, said, seen, ['a/b']);
     const { observed: __, ...wanted } = { observed: null, ...expected };

@@ -10,7 +10,7 @@ export interface InstallationNow {
   readonly observed: Observed | null;
 }
 /** What the provider answered when it was asked; undefined: it was not, or nobody knows. */
-export type SeenWord = 'active' | 'suspended' | 'removed' | 'credential-refused' | 'unavailable';
+export type InstallationAnswer = 'active' | 'suspended' | 'removed' | 'credential-refused' | 'unavailable';
 
 export interface InstallationNext {
   readonly status: ConnectionStatus;
@@ -72,7 +72,7 @@ export function workingStatus(
 export function afterInstallation(
   now: InstallationNow,
   change: InstallationChange,
-  seen: SeenWord | undefined,
+  seen: InstallationAnswer | undefined,
   wanted: readonly string[],
 ): InstallationNext {
   const observed = observedAfter(now.observed, change);
@@ -92,7 +92,7 @@ export function afterInstallation(
 function statusAfter(
   now: InstallationNow,
   { what }: InstallationChange,
-  seen: SeenWord | undefined,
+  seen: InstallationAnswer | undefined,
   working: () => { readonly status: ConnectionStatus; readonly reason?: string },
 ): { readonly status: ConnectionStatus; readonly reason?: string } {
   const same = { status: now.status, ...(now.reason !== null && { reason: now.reason }) };

@@ -3,11 +3,11 @@
 
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { EventSource } from '../../domain/events.ts';
-import { EVENT_SOURCES, isKnownEvent, KNOWN_EVENTS, sourceOf } from '../../domain/events.ts';
+import { eventSources, isKnownEvent, knownEvents, sourceOf } from '../../domain/events.ts';
 import { nearest } from '../../domain/nearest.ts';
 import type { LintTrigger, Suggestions } from './types.ts';
 
-const OPEN_EXAMPLES = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];
+const openExamples = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];
 
 /** A document with more unknown keys than this gets no further suggestions: they cost more than the keys. */
 const suggestionsMax = 100;
@@ -27,14 +27,14 @@ export function lintEvents(trigger: LintTrigger, made: Suggestions): Finding[] {
 
 /** The nearest known key: by edits where it is close, else one that has the same last segments. */
 function nearestEvent(key: string): string | undefined {
-  const close = nearest(key, [...KNOWN_EVENTS, ...OPEN_EXAMPLES], Math.max(3, Math.floor(key.length / 3)));
+  const close = nearest(key, [...knownEvents, ...openExamples], Math.max(3, Math.floor(key.length / 3)));
   if (close !== undefined) return close;
   const last = key.slice(key.lastIndexOf('.'));
-  return [...KNOWN_EVENTS].find((known) => sourceOf(known) === sourceOf(key) && known.endsWith(last));
+  return [...knownEvents].find((known) => sourceOf(known) === sourceOf(key) && known.endsWith(last));
 }
 
 /** Where each source's payload says who caused the event. Webhook bodies are the caller's own, so any path may exist. */
-const AUTHORED_PATHS: { readonly [source in EventSource | 'heartbeat']: readonly string[] | null } = {
+const authoredPaths: { readonly [source in EventSource | 'heartbeat']: readonly string[] | null } = {
   codehost: ['$.svc.authored', '$.codehost.svc.authored'],
   tracker: ['$.svc.authored'],
   chat: ['$.svc.authored'],
@@ -42,20 +42,20 @@ const AUTHORED_PATHS: { readonly [source in EventSource | 'heartbeat']: readonly
   webhook: null,
   heartbeat: [],
 };
-const SPELLINGS = new Set([
+const spellings = new Set([
   'authored',
   '$.authored',
   '$.auto.authored',
-  ...EVENT_SOURCES.flatMap((source) => [`$.${source}.svc.authored`, `$.${source}.authored`]),
+  ...eventSources.flatMap((source) => [`$.${source}.svc.authored`, `$.${source}.authored`]),
 ]);
 
 export function lintPaths(trigger: LintTrigger): Finding[] {
   const findings: Finding[] = [];
   for (const [path, range] of trigger.whereRanges) {
-    if (!SPELLINGS.has(path)) continue;
+    if (!spellings.has(path)) continue;
     const source = firstWithout(trigger, path);
     if (source === undefined) continue;
-    const right = AUTHORED_PATHS[source]?.[0];
+    const right = authoredPaths[source]?.[0];
     findings.push({
       severity: 'warning',
       code: 'authored-path',
@@ -74,7 +74,7 @@ function firstWithout(trigger: LintTrigger, path: string): EventSource | 'heartb
   for (const { key } of trigger.events) {
     const source = sourceOf(key);
     if (source === null) continue;
-    const paths = AUTHORED_PATHS[source];
+    const paths = authoredPaths[source];
     if (paths !== null && !paths.includes(path)) return source;
   }
   return undefined;

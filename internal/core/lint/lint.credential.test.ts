@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { looksLikeCredential, maskCredentials, maskLine } from '../../domain/credential.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 const long = 'aB3'.repeat(12);
-const CREDENTIALS: readonly string[] = [
+const credentials: readonly string[] = [
   `ghp_${long}`,
   `ghs_${long}`,
   `github_pat_11AAAAAAA0${long}`,
@@ -25,7 +25,7 @@ const CREDENTIALS: readonly string[] = [
   'q9X7c2LmZ0vT5bR8nK1wE4yU6iO3pA7s',
 ];
 
-const HARMLESS: readonly string[] = [
+const harmless: readonly string[] = [
   '',
   'a',
   'main',
@@ -46,14 +46,14 @@ const HARMLESS: readonly string[] = [
 ];
 
 test('what has the form of a credential is one, and is starred at its length', () => {
-  for (const text of CREDENTIALS) {
+  for (const text of credentials) {
     assert.ok(looksLikeCredential(text), text);
     assert.equal(maskCredentials(`x ${text} y`).length, text.length + 4);
   }
 });
 
 test('names, keys, hashes, paths and addresses are none', () => {
-  for (const text of HARMLESS) assert.equal(maskCredentials(text), text);
+  for (const text of harmless) assert.equal(maskCredentials(text), text);
 });
 
 test('a credential in a text is starred, and the rest of the text stays', () => {
@@ -62,7 +62,7 @@ test('a credential in a text is starred, and the rest of the text stays', () => 
   assert.equal(maskCredentials(`cut "ghp_${long.slice(0, 20)}…"`), `cut "${'*'.repeat(24)}…"`);
 });
 
-const LINES: readonly (readonly [line: string, shown: string])[] = [
+const linesList: readonly (readonly [line: string, shown: string])[] = [
   ['auth: {kind: bearer, token: hunter2}', 'auth: {kind: bearer, token: *******}'],
   ['auth: {kind: bearer, token: "hunter, 2"}', 'auth: {kind: bearer, token: ***********}'],
   ["  token: 'it''s'  # why", '  token: *******  # why'],
@@ -81,7 +81,7 @@ const LINES: readonly (readonly [line: string, shown: string])[] = [
 ];
 
 test('in a line, the value of a field that holds a credential is starred, the name of a secret is not', () => {
-  for (const [line, shown] of LINES) assert.equal(maskLine(line), shown);
+  for (const [line, shown] of linesList) assert.equal(maskLine(line), shown);
 });
 
 test('a hostile line takes no time', () => {

@@ -16,7 +16,7 @@ const mail = (of: string, events: readonly string[] = [push], parts: Partial<Lin
 const where = (events: readonly string[], ...paths: string[]): LintTrigger =>
   trigger(events, { where: Object.fromEntries(paths.map((path) => [path, 'a'])) });
 
-const TRIGGERS: readonly (readonly [LintTrigger, readonly string[]])[] = [
+const triggers: readonly (readonly [LintTrigger, readonly string[]])[] = [
   [
     trigger([`codehost.${long}`]),
     [
@@ -324,7 +324,7 @@ const TRIGGERS: readonly (readonly [LintTrigger, readonly string[]])[] = [
     ],
   ],
 ];
-for (const [one, expected] of TRIGGERS) {
+for (const [one, expected] of triggers) {
   const { events, message, where, routing } = one;
   test(
     JSON.stringify({ events: events.map(({ key }) => key), where, routing, message: message?.text }).slice(0, 200),

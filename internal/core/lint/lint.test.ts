@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '../../domain/events.ts';
+import { eventTargets, knownEvents, isKnownEvent, sourceOf, targetOf } from '../../domain/events.ts';
 import { editDistance, nearest } from '../../domain/nearest.ts';
 import type { Routing, Where } from '../../domain/spec.ts';
 import { lint, lintFallbacks } from './lint.ts';
@@ -35,7 +35,7 @@ test('a key that no source emits is named with the nearest that one does', () =>
 
 test('keys of every known source pass, aliases and open families too', () => {
   const passing = [
-    ...KNOWN_EVENTS,
+    ...knownEvents,
     'codehost.check_run.requested_action.rerun',
     'webhook.deploy.finished',
     'webhook.received',
@@ -62,7 +62,7 @@ test('targets are those that the spec derives', () => {
     'svc.project.onboarded': null,
   };
   for (const [event, target] of Object.entries(cases)) assert.equal(targetOf(event), target, event);
-  assert.ok(EVENT_TARGETS.every(([prefix]) => sourceOf(prefix) !== null));
+  assert.ok(eventTargets.every(([prefix]) => sourceOf(prefix) !== null));
   assert.equal(sourceOf('codehost'), null);
   assert.equal(sourceOf('x.y'), null);
 });

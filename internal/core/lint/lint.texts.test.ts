@@ -8,7 +8,7 @@ import type { LintText } from './types.ts';
 
 const long = 'x'.repeat(100);
 
-const PROMPTS: readonly (readonly [LintText, readonly string[]])[] = [
+const prompts: readonly (readonly [LintText, readonly string[]])[] = [
   [
     text('{{ codehost.push.reff }}'),
     [
@@ -50,7 +50,7 @@ const PROMPTS: readonly (readonly [LintText, readonly string[]])[] = [
     ],
   ],
 ];
-for (const [one, expected] of PROMPTS) {
+for (const [one, expected] of prompts) {
   test(`${one.reads}: ${one.text.slice(0, 120)}`, () => {
     assert.deepEqual(told(lint({ ...nothing, texts: [one] })), expected);
   });
@@ -76,7 +76,7 @@ test('suggestions of a document end after a hundred event keys and after fifty p
   assert.deepEqual([ofPaths[49], ofPaths[50]], ['Did you mean {{ codehost.push.ref }}?', undefined]);
 });
 
-const ROOT_KEYS: readonly (readonly [key: string, finding: string | undefined])[] = [
+const rootKeys: readonly (readonly [key: string, finding: string | undefined])[] = [
   ['tirggers', 'unknown-root-key tirggers@1: Unknown root key tirggers is ignored | Did you mean triggers?'],
   ['nme', 'unknown-root-key nme@1: Unknown root key nme is ignored | Did you mean name?'],
   // Half of it changed is another word: what it may have been is not guessed.
@@ -91,7 +91,7 @@ const ROOT_KEYS: readonly (readonly [key: string, finding: string | undefined])[
   ['toString', undefined],
 ];
 test('a root key that is none says what is near, or where it belongs', () => {
-  for (const [key, expected] of ROOT_KEYS)
+  for (const [key, expected] of rootKeys)
     assert.deepEqual(
       told(lint({ ...nothing, rootKeys: [{ key, range: at(1) }] })),
       expected === undefined ? [] : [expected],
@@ -99,7 +99,7 @@ test('a root key that is none says what is near, or where it belongs', () => {
     );
 });
 
-const BELONGS: readonly (readonly [key: string, says: string | undefined])[] = [
+const belongs: readonly (readonly [key: string, says: string | undefined])[] = [
   ['prompt', 'Write systemPrompt, or initialPrompt for a first message.'],
   ['instructions', 'Write systemPrompt.'],
   ['description', 'Write identity.description, or an annotation.'],
@@ -121,5 +121,5 @@ const BELONGS: readonly (readonly [key: string, says: string | undefined])[] = [
   ['toString', undefined],
 ];
 test('what other tools keep at the root is told where it belongs', () => {
-  for (const [key, says] of BELONGS) assert.equal(belongsOf(key), says, key);
+  for (const [key, says] of belongs) assert.equal(belongsOf(key), says, key);
 });

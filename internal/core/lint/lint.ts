@@ -55,13 +55,13 @@ export interface LintRef {
   readonly path: string;
 }
 
-const TOKEN = /\{\{\s*([^{}\s.]+)(?:[\s.][^{}]*)?\}\}/g;
-const ROOTS = ['payload', 'triggerEventId'];
+const token = /\{\{\s*([^{}\s.]+)(?:[\s.][^{}]*)?\}\}/g;
+const roots = ['payload', 'triggerEventId'];
 
 export function lintRefs(refs: readonly LintRef[]): Finding[] {
   const findings: Finding[] = [];
   for (const { ref, range, path } of refs) {
-    const stray = [...ref.matchAll(TOKEN)].find(([, root]) => !ROOTS.includes(root ?? ''));
+    const stray = [...ref.matchAll(token)].find(([, root]) => !roots.includes(root ?? ''));
     if (stray === undefined) continue;
     const message = `The token ${stray[0].slice(0, 80).toWellFormed()} never resolves in ref, which reads { triggerEventId, payload }`;
     const hint = 'Write {{ payload.path }} here.';

@@ -1,11 +1,11 @@
 // Unknown root keys are ignored (docs/reference/compile.md#files); one within edit distance 2 of a known key is most likely a slip.
 
-import { ROOT_KEYS } from '../../../schemas/agent.ts';
+import { rootKeys } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { editDistance, nearest } from '../../domain/nearest.ts';
 
 /** Where what other tools keep at the root belongs here. */
-const BELONGS: { readonly [key: string]: string } = {
+const placesByRootKey: { readonly [key: string]: string } = {
   prompt: 'Write systemPrompt, or initialPrompt for a first message.',
   instructions: 'Write systemPrompt.',
   description: 'Write identity.description, or an annotation.',
@@ -23,7 +23,8 @@ const BELONGS: { readonly [key: string]: string } = {
 };
 
 /** Where to write what other tools keep under that root key. */
-export const belongsOf = (key: string): string | undefined => (Object.hasOwn(BELONGS, key) ? BELONGS[key] : undefined);
+export const belongsOf = (key: string): string | undefined =>
+  Object.hasOwn(placesByRootKey, key) ? placesByRootKey[key] : undefined;
 
 /** Unknown keys of one document that are held against the known ones: past so many, that costs more than reading them. */
 const keysMax = 1_000;
@@ -32,9 +33,9 @@ export function lintRootKeys(keys: readonly { readonly key: string; readonly ran
   const findings: Finding[] = [];
   let unknown = 0;
   for (const { key, range } of keys) {
-    if (ROOT_KEYS.includes(key)) continue;
+    if (rootKeys.includes(key)) continue;
     if (++unknown > keysMax) break;
-    const near = nearest(key, ROOT_KEYS);
+    const near = nearest(key, rootKeys);
     if (near === undefined) continue;
     const message = `Unknown root key ${key} is ignored`;
     const belongs = belongsOf(key);

@@ -6,7 +6,7 @@ import type { LintText, LintTrigger } from './types.ts';
 
 /** One place, told by its offset. */
 export const at = (start: number) => ({ file: 'f', start, end: start + 1 });
-const SPAWN: Routing = { kind: 'spawn' };
+const spawn: Routing = { kind: 'spawn' };
 
 /** A trigger whose events stand at 0, 1, …, its filters at 100, 101, …, its fallback at 200 and its aim at 300. */
 export function trigger(
@@ -21,7 +21,7 @@ export function trigger(
     message?: LintText;
   } = {},
 ): LintTrigger {
-  const { where = { '$.svc.authored': false }, routing = SPAWN, fallback = false, endpoint } = parts;
+  const { where = { '$.svc.authored': false }, routing = spawn, fallback = false, endpoint } = parts;
   return {
     path: 'triggers[0]',
     events: events.map((key, index) => ({ key, range: at(index), path: `triggers[0].events[${index}]` })),

@@ -61,7 +61,7 @@ export function lintFilters(trigger: LintTrigger, told: ReadonlySet<Range>, made
   return findings;
 }
 
-const VARIABLE = /\{\{\s*\$[^{}]{0,120}\}\}/;
+const variablePattern = /\{\{\s*\$[^{}]{0,120}\}\}/;
 
 /** The texts of a document; `trigger` is the one whose payload a text reads. */
 export function lintText(one: LintText, trigger: LintTrigger | undefined, made: Suggestions): Finding[] {
@@ -71,7 +71,7 @@ export function lintText(one: LintText, trigger: LintTrigger | undefined, made: 
   const warn = (code: 'ignored-token' | 'payload-path', message: string, hint?: string): void => {
     findings.push({ severity: 'warning', code, message, range, path, ...(hint === undefined ? {} : { hint }) });
   };
-  const variable = one.isOwn ? VARIABLE.exec(text)?.[0] : undefined;
+  const variable = one.isOwn ? variablePattern.exec(text)?.[0] : undefined;
   if (variable !== undefined) {
     const message = `The token ${shown(variable)} stays as it is: variables are put into imported content only`;
     warn('ignored-token', message, 'Write the value itself here, or move the text into a fragment that is imported.');

@@ -8,7 +8,7 @@ import { compileWhere, matchesAll } from './clause.ts';
 interface Asking {
   readonly where: Where;
 }
-const WHERES: readonly Where[] = [
+const wheresList: readonly Where[] = [
   {},
   { n: 1 },
   { n: 1 },
@@ -22,7 +22,7 @@ const WHERES: readonly Where[] = [
   { '$.a.b': 1 },
   { ab: 1 },
 ];
-const PAYLOADS: readonly Json[] = [
+const payloads: readonly Json[] = [
   {},
   { n: 1 },
   { n: 2 },
@@ -43,17 +43,17 @@ const find = (bucket: ReturnType<typeof createBucket<Asking>>, payload: Json): S
 };
 
 test('what is found is what matches, whoever came and left before', () => {
-  for (let turn = 0; turn < WHERES.length; turn += 1) {
+  for (let turn = 0; turn < wheresList.length; turn += 1) {
     const bucket = createBucket<Asking>();
     const here = new Set<Asking>();
     const check = (): void => {
       assert.equal(bucket.isEmpty(), here.size === 0);
-      for (const payload of PAYLOADS) {
+      for (const payload of payloads) {
         const matching = [...here].filter(({ where }) => matchesAll(compileWhere(where), payload));
         assert.deepEqual(find(bucket, payload), new Set(matching));
       }
     };
-    for (const where of [...WHERES.slice(turn), ...WHERES.slice(0, turn)]) {
+    for (const where of [...wheresList.slice(turn), ...wheresList.slice(0, turn)]) {
       const asking = { where };
       bucket.place(bucket.count(asking, compileWhere(where)));
       here.add(asking);

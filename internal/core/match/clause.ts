@@ -79,10 +79,10 @@ export function evaluate(clause: Clause, payload: Json): boolean {
 
 /** Of long lists, what each holds: many triggers may ask of one payload. */
 const held = new WeakMap<object, ReadonlySet<JsonScalar>>();
-const longList = 64;
+const longListLength = 64;
 
 function holds(list: readonly Json[], operand: JsonScalar): boolean {
-  if (list.length < longList) return list.some((item) => comparable(item) === operand);
+  if (list.length < longListLength) return list.some((item) => comparable(item) === operand);
   let known = held.get(list);
   if (known === undefined) {
     known = new Set(list.map(comparable).filter((item) => item !== undefined));

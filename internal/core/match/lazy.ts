@@ -28,8 +28,8 @@ const isDigit = (byte: number | undefined): boolean => byte !== undefined && byt
 const isHex = (byte: number | undefined): boolean =>
   isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 /** `"`, `\`, `/`, b, f, n, r, t */
-const ESCAPES = new Set([quote, backslash, 0x2f, 0x62, 0x66, 0x6e, 0x72, 0x74]);
-const WORDS = ['true', 'false', 'null'].map((word) => [...word].map((letter) => letter.charCodeAt(0)));
+const escapes = new Set([quote, backslash, 0x2f, 0x62, 0x66, 0x6e, 0x72, 0x74]);
+const words = ['true', 'false', 'null'].map((word) => [...word].map((letter) => letter.charCodeAt(0)));
 
 export interface JsonBounds {
   /** Levels of `{` and `[` inside each other, the outermost included. */
@@ -123,7 +123,7 @@ class Checker {
       if (escaped === 0x75) {
         if (![1, 2, 3, 4].every((digit) => isHex(bytes[at + digit]))) break;
         at += 4;
-      } else if (escaped === undefined || !ESCAPES.has(escaped)) break;
+      } else if (escaped === undefined || !escapes.has(escaped)) break;
     }
     throw new NotJson();
   }
@@ -150,7 +150,7 @@ class Checker {
   }
 
   #word(first: number | undefined): void {
-    const word = WORDS.find((one) => one[0] === first);
+    const word = words.find((one) => one[0] === first);
     if (word === undefined || !word.every((letter, at) => this.#bytes[this.#at + at] === letter)) throw new NotJson();
     this.#at += word.length;
   }

@@ -14,7 +14,7 @@ const raw = JSON as unknown as {
  * A number in value position that may be too long for a double: 16 digits or more, or an exponent. Fewer digits without
  * one always come back as they were written. That it may also meet the inside of a string costs time alone.
  */
-const SUSPECT = /(?:^|[:,[])\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
+const suspect = /(?:^|[:,[])\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
 
 /**
  * Parses JSON text, keeping every number that a double cannot hold, or does not print as it came, as its digits. Throws the parser's SyntaxError, or a
@@ -22,7 +22,7 @@ const SUSPECT = /(?:^|[:,[])\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
  */
 export function readPayload(text: string): Json {
   const plain = JSON.parse(text) as Json;
-  return SUSPECT.test(text) ? new ExactReader(text, isKept).value() : plain;
+  return suspect.test(text) ? new ExactReader(text, isKept).value() : plain;
 }
 
 /** The same, for printing: every number comes out as it was written, also one that is printed in another way. */
@@ -32,8 +32,8 @@ export function readPrintable(text: string): Json {
 }
 
 /** Where a number ends: at what parts values, or at the end of the text. */
-const NUMBER = /[-+.\deE]+/y;
-const SPACE = /[ \n\r\t]*/y;
+const number = /[-+.\deE]+/y;
+const space = /[ \n\r\t]*/y;
 /** So many digits, a point and a sign included, always come back as they were written where there is no exponent. */
 const shortMax = 15;
 
@@ -68,9 +68,9 @@ class ExactReader {
 
   #space(): void {
     if (this.#text.charCodeAt(this.#at) > 0x20) return;
-    SPACE.lastIndex = this.#at;
-    SPACE.test(this.#text);
-    this.#at = SPACE.lastIndex;
+    space.lastIndex = this.#at;
+    space.test(this.#text);
+    this.#at = space.lastIndex;
   }
 
   #word<T>(word: string, value: T): T {
@@ -79,10 +79,10 @@ class ExactReader {
   }
 
   #number(): Json {
-    NUMBER.lastIndex = this.#at;
-    NUMBER.test(this.#text);
-    const text = this.#text.slice(this.#at, NUMBER.lastIndex);
-    this.#at = NUMBER.lastIndex;
+    number.lastIndex = this.#at;
+    number.test(this.#text);
+    const text = this.#text.slice(this.#at, number.lastIndex);
+    this.#at = number.lastIndex;
     const value = Number(text);
     return this.#isKept(text, value) ? value : (raw.rawJSON(text) as unknown as Json);
   }

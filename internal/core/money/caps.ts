@@ -38,19 +38,19 @@ export type CapDecision =
 /** Under a cap, so many calls of a session may have an unknown cost before the next is refused. */
 export const unpricedCallsMax = 3;
 
-const CAPS: readonly { readonly name: CapName; readonly of: keyof Spent & ('session' | 'day' | 'month') }[] = [
+const capRules: readonly { readonly name: CapName; readonly of: keyof Spent & ('session' | 'day' | 'month') }[] = [
   { name: 'maxPerSessionUsd', of: 'session' },
   { name: 'dailyUsd', of: 'day' },
   { name: 'monthlyUsd', of: 'month' },
 ];
-const WORDS = {
+const words = {
   maxPerSessionUsd: 'for the session',
   dailyUsd: 'for the day (UTC)',
   monthlyUsd: 'for the month (UTC)',
 } as const;
 
 export const hasCaps = (caps: SpendCaps | undefined): caps is SpendCaps =>
-  caps !== undefined && CAPS.some(({ name }) => caps[name] !== undefined);
+  caps !== undefined && capRules.some(({ name }) => caps[name] !== undefined);
 
 /**
  * Allows a call while less than every cap is spent. A cap of 0 allows nothing. `reserved` is what calls in flight may
@@ -65,7 +65,7 @@ export function decideCaps(
 ): CapDecision {
   let refusal: CapRefusal | undefined;
   let full = false;
-  for (const { name, of } of CAPS) {
+  for (const { name, of } of capRules) {
     const text = caps[name];
     const limit = text === undefined ? undefined : parseUsd(text);
     if (limit === undefined) continue;
@@ -88,7 +88,7 @@ function refuse(cap: CapName, spent: Usd, limit: Usd, now: Date): CapRefusal {
     spentUsd: printUsd(spent),
     limitUsd: printUsd(limit),
     resetsAt,
-    message: `Spend cap reached: ${cap} allows ${printUsd(limit)} USD ${WORDS[cap]}, ${roundUsd(spent)} USD are spent; ${until}.`,
+    message: `Spend cap reached: ${cap} allows ${printUsd(limit)} USD ${words[cap]}, ${roundUsd(spent)} USD are spent; ${until}.`,
   };
 }
 

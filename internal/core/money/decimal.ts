@@ -1,14 +1,14 @@
 // US dollars without floats: integers of 1e-18 dollar. A price per million tokens with twelve decimals times any number
 // of tokens is exact in them.
 
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 /** US dollars times 10^18. */
 export type Usd = bigint;
 
 const scale = 18;
 const one: Usd = 10n ** BigInt(scale);
-const DECIMAL = /^(\d{1,30})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,3}))?$/;
+const decimal = /^(\d{1,30})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,3}))?$/;
 
 /**
  * A nonnegative decimal string, also in the exponent form that numbers print in. Digits beyond the eighteenth are rounded
@@ -16,7 +16,7 @@ const DECIMAL = /^(\d{1,30})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,3}))?$/;
  * or an exponent past any amount.
  */
 export function parseUsd(text: string): Usd | undefined {
-  const match = DECIMAL.exec(text);
+  const match = decimal.exec(text);
   if (match === null) return undefined;
   const [, whole = '', fraction = '', exponent = '0'] = match;
   const digits = BigInt(whole + fraction);

@@ -21,7 +21,7 @@ export function fakeHash(text: string): string {
   return hash.toString(16);
 }
 
-const AGENT: AgentSpec = {
+const agentTable: AgentSpec = {
   harness: 'harness-a',
   environment: 'base',
   env: {},
@@ -31,7 +31,7 @@ const AGENT: AgentSpec = {
   session: {},
   bindings: {},
 };
-const ENVIRONMENT: EnvironmentSpec = {
+const environmentTable: EnvironmentSpec = {
   image: { kind: 'preset', name: 'base' },
   env: {},
   steps: [],
@@ -48,9 +48,9 @@ export const agent = (
   name: string,
   spec: Partial<AgentSpec> = {},
   file = `.svc/agents/${name}.yaml`,
-): DesiredResource => hashed({ kind: 'Agent', name, source: { file, document: 0 }, spec: { ...AGENT, ...spec } });
+): DesiredResource => hashed({ kind: 'Agent', name, source: { file, document: 0 }, spec: { ...agentTable, ...spec } });
 export const environment = (name: string, spec: Partial<EnvironmentSpec> = {}): DesiredResource =>
-  hashed({ kind: 'Environment', name, spec: { ...ENVIRONMENT, ...spec } });
+  hashed({ kind: 'Environment', name, spec: { ...environmentTable, ...spec } });
 export const identity = (name: string, spec: IdentitySpec): DesiredResource => hashed({ kind: 'Identity', name, spec });
 
 export const tree = (resources: readonly DesiredResource[], assets: readonly DesiredAsset[] = []): Desired => ({

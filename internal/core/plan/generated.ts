@@ -1,12 +1,11 @@
 // Environments and identities that inline objects compile into: shared by all who generate them, changed only by a
 // sole owner, gone with the last user (docs/reference/repositories.md#ownership).
 
-import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
+import { diagnosticCodes } from '../../domain/codes.ts';
 import { asJson } from '../../domain/spec.ts';
-import type { AgentsPlan } from './agents.ts';
-import { diffJson, type Facts, ownerName, type Report } from './stored.ts';
 import type {
   Action,
+  AgentsPlan,
   Change,
   CurrentAgent,
   CurrentGenerated,
@@ -18,6 +17,7 @@ import type {
   UserWrite,
   Writes,
 } from './types.ts';
+import { diffJson, type Facts, ownerName, type Report } from './stored.ts';
 
 export type DesiredGenerated = Exclude<DesiredResource, { readonly kind: 'Agent' }>;
 
@@ -137,7 +137,7 @@ function reportConflict(
     resource,
     path: [],
     code: 'resource-conflict',
-    message: `${DIAGNOSTIC_CODES['resource-conflict']}: ${resource.kind} ${resource.name} has different content in ${owners.join(' and ')} (agent ${agents.join(', ')})`,
+    message: `${diagnosticCodes['resource-conflict']}: ${resource.kind} ${resource.name} has different content in ${owners.join(' and ')} (agent ${agents.join(', ')})`,
     hint: 'Give one of them another name, or make their content the same.',
   });
 }

@@ -5,23 +5,24 @@ import type { EnvMap, EventTrigger, Tool } from '../../domain/spec.ts';
 import { messageOf } from '../../domain/messages.ts';
 import { fitsNeed, toolNeeds } from '../../domain/tool-needs.ts';
 import type { Facts, Report } from './stored.ts';
-import type { DesiredResource, TriggerStatus } from './types.ts';
+import type { Desired, DesiredAgent, DesiredResource, PlanOptions, TriggerStatus } from './types.ts';
+import { injectionOutside, intersectHosts } from '../egress/egress.ts';
 
-const SOURCES = ['codehost', 'tracker', 'chat'] as const;
-type Source = (typeof SOURCES)[number];
+const sources = ['codehost', 'tracker', 'chat'] as const;
+type Source = (typeof sources)[number];
 
 /** The connected source of an event key, or undefined for `svc.` and `webhook.` keys, which take no connection. */
 function sourceOf(event: string): Source | undefined {
   const prefix = event.slice(0, event.indexOf('.'));
-  return SOURCES.find((source) => source === prefix);
+  return sources.find((source) => source === prefix);
 }
 
 export interface ResolvedTrigger {
   readonly connectionId: string | null;
   readonly status: TriggerStatus;
 }
-const ACTIVE: ResolvedTrigger = { connectionId: null, status: 'active' };
-const SKIPPED: ResolvedTrigger = { connectionId: null, status: 'skipped' };
+const active: ResolvedTrigger = { connectionId: null, status: 'active' };
+const skipped: ResolvedTrigger = { connectionId: null, status: 'skipped' };
 
 interface TriggerAt {
   readonly agent: DesiredResource;
@@ -32,7 +33,7 @@ interface TriggerAt {
 /** The connection of an event trigger: the named one, or the only active one of its source. */
 export function resolveTrigger(facts: Facts, at: TriggerAt, report: Report): ResolvedTrigger {
   const source = sourceOf(at.trigger.event);
-  if (source === undefined) return ACTIVE;
+  if (source === undefined) return active;
   return at.trigger.connection === undefined
     ? resolveOnly(facts, at, source, report)
     : resolveNamed(facts, at, source, at.trigger.connection, report);
@@ -43,7 +44,7 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
   if (connection !== undefined && connection.provider === source && connection.active) {
     return { connectionId: connection.id, status: 'active' };
   }
-  if (at.trigger.optional === true) return SKIPPED;
+  if (at.trigger.optional === true) return skipped;
   const path = ['triggers', at.ordinal, 'connection'];
   const hint = `Add the connection, or set optional: true to skip the trigger until it is there.`;
   if (connection?.provider === source) {
@@ -55,7 +56,7 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
     const message = `Connection ${name} ${what}; ${source} events need a ${source} connection`;
     report({ resource: at.agent, path, code: 'connection-missing', message, hint });
   }
-  return SKIPPED;
+  return skipped;
 }
 
 function resolveOnly(facts: Facts, at: TriggerAt, source: Source, report: Report): ResolvedTrigger {
@@ -68,13 +69,13 @@ function resolveOnly(facts: Facts, at: TriggerAt, source: Source, report: Report
     const message = `${at.trigger.event} does not say which ${source} connection it means; the project has ${names.join(', ')}`;
     const hint = `Name one with connection: ${names[0]}.`;
     report({ resource: at.agent, path, code: 'connection-ambiguous', message, hint });
-    return SKIPPED;
+    return skipped;
   }
-  if (at.trigger.optional === true) return SKIPPED;
+  if (at.trigger.optional === true) return skipped;
   const message = `${at.trigger.event} needs an active ${source} connection, and the project has none`;
   const hint = 'Add the connection, or set optional: true to skip the trigger until it is there.';
   report({ resource: at.agent, path, code: 'connection-missing', message, hint });
-  return SKIPPED;
+  return skipped;
 }
 
 /** Every connection that a tool references has an active grant, unless the tool is optional (docs/reference/compile.md#tools). */
@@ -161,4 +162,108 @@ export function checkEndpointSecret(
   report: Report,
 ): void {
   checkSecret(facts, { resource, path: ['triggers', ordinal, 'auth', 'secretRef'], name }, report);
+}
+
+// Secrets that are to be injected, as a launch will refuse them (docs/reference/secrets.md#injection): two that claim one
+// header of one host, and one whose host the session does not reach. They are told as warnings: how a secret is injected is
+// not in the tree, and a push does not fail for what somebody has set, or will set, elsewhere.
+
+type DesiredEnvironment = Extract<DesiredResource, { kind: 'Environment' }>;
+
+interface Injected {
+  readonly resource: DesiredResource;
+  readonly variable: string;
+  readonly name: string;
+  readonly hosts: readonly string[];
+  readonly header: string;
+}
+
+/** Judges agents with their environments. */
+export function checkInjections(
+  desired: Desired,
+  agents: readonly DesiredAgent[],
+  facts: Facts,
+  options: PlanOptions,
+  report: Report,
+): void {
+  const { injections } = facts.current;
+  if (injections === undefined || injections.size === 0) return;
+  const environments = new Map(
+    desired.resources.flatMap((one) => (one.kind === 'Environment' ? [[one.name, one] as const] : [])),
+  );
+  const told = new Set<string>();
+  // An environment is many agents': what is wrong with it alone is told once.
+  const once: Report = (problem) => {
+    const key = JSON.stringify([problem.resource.kind, problem.resource.name, problem.path, problem.message]);
+    if (told.has(key)) return;
+    told.add(key);
+    report(problem);
+  };
+  for (const agent of agents) {
+    const environment = environments.get(agent.spec.environment);
+    const used = injectedOf(agent, environment, injections);
+    checkConflict(used, once);
+    checkHosts(used, environment, facts, options, once);
+  }
+}
+
+/** By secret, at the variable that a launch gives it; the agent's go before the environment's of the same name. */
+function injectedOf(
+  agent: DesiredAgent,
+  environment: DesiredEnvironment | undefined,
+  injections: NonNullable<Facts['current']['injections']>,
+): Injected[] {
+  const from = (resource: DesiredResource, env: EnvMap): Injected[] =>
+    Object.entries(env).flatMap(([variable, value]) => {
+      const injection = typeof value === 'string' ? undefined : injections.get(value.$secret);
+      return typeof value === 'string' || injection === undefined
+        ? []
+        : [{ resource, variable, name: value.$secret, ...injection }];
+    });
+  const own = from(agent, agent.spec.env);
+  const rest = environment === undefined ? [] : from(environment, environment.spec.env);
+  const all = [...own, ...rest.filter(({ variable }) => !Object.hasOwn(agent.spec.env, variable))];
+  return all.filter((one, index) => all.findIndex(({ name }) => name === one.name) === index);
+}
+
+function checkConflict(used: readonly Injected[], report: Report): void {
+  const claims = new Map<string, Injected>();
+  for (const one of used.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    for (const host of one.hosts) {
+      const header = one.header.toLowerCase();
+      const other = claims.get(`${host} ${header}`);
+      if (other === undefined) {
+        claims.set(`${host} ${header}`, one);
+        continue;
+      }
+      const message = `Injected secrets ${other.name} and ${one.name} both claim header ${header} of host ${host}`;
+      const { resource, variable } = one;
+      const hint = 'Let one of them name another host or header: svc secret edit.';
+      report({ resource, path: ['env', variable], code: 'injection-conflict', message, hint, severity: 'warning' });
+      return;
+    }
+  }
+}
+
+/** Only where the session is sure to have an edge: elsewhere the value itself is delivered. */
+function checkHosts(
+  used: readonly Injected[],
+  environment: DesiredEnvironment | undefined,
+  { current }: Facts,
+  { network }: PlanOptions,
+  report: Report,
+): void {
+  const preset = environment?.spec.image.name;
+  if (network === undefined || preset === undefined) return;
+  const allow = intersectHosts(network.allow, current.allow ?? undefined);
+  const hasEdge = network.fenced.includes(preset) || (allow !== undefined && network.fencedByList.includes(preset));
+  if (!hasEdge) return;
+  for (const one of used) {
+    const outside = injectionOutside(allow ?? [], [one]);
+    if (outside === undefined) continue;
+    const message = `Injected secret ${one.name}: its host ${outside.host} is not among those that the session may reach (network.allow)`;
+    const hint = `Add ${outside.host} to network.allow of the project and of the installation.`;
+    const { resource, variable } = one;
+    report({ resource, path: ['env', variable], code: 'injection-host', message, hint, severity: 'warning' });
+  }
 }

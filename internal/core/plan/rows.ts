@@ -12,10 +12,12 @@ import {
 import { type Facts, type Report, rowKey } from './stored.ts';
 import { checkEndpointSecret, checkIdleExpiry, resolveTrigger } from './required.ts';
 import {
+  type AgentsPlan,
   type Change,
   type CurrentAgent,
   type CurrentSchedule,
   type CurrentTrigger,
+  type DesiredAgent,
   type DesiredResource,
   drifted,
   type PlannedReceipt,
@@ -26,7 +28,6 @@ import {
   type TriggerWrite,
   type Writes,
 } from './types.ts';
-import type { AgentsPlan, DesiredAgent } from './agents.ts';
 
 /** How many next fire times a plan shows of a schedule. */
 export const firesShown = 3;

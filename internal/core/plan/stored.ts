@@ -16,6 +16,7 @@ import type {
 } from './types.ts';
 import type { DiagnosticCode } from '../../domain/codes.ts';
 import type { Diagnostic, Place, Severity } from '../../domain/diagnostic.ts';
+import { compareText } from '../../domain/text.ts';
 
 const isObject = (value: Json | undefined): value is JsonObject =>
   value !== null && typeof value === 'object' && !Array.isArray(value);
@@ -94,7 +95,7 @@ export function ownerName(current: Current, repositoryId: string | null): string
   return `repository ${current.repositories.get(repositoryId) ?? repositoryId}`;
 }
 
-export interface Problem {
+export interface ResourceProblem {
   readonly resource: DesiredResource;
   /** Steps into the stored spec: `['triggers', 0, 'connection']`. */
   readonly path: readonly (string | number)[];
@@ -104,7 +105,7 @@ export interface Problem {
   readonly severity?: Severity;
 }
 
-export type Report = (problem: Problem) => void;
+export type Report = (problem: ResourceProblem) => void;
 
 /** Prints steps as a JSON path. */
 export function printSteps(steps: readonly (string | number)[]): string {
@@ -113,7 +114,7 @@ export function printSteps(steps: readonly (string | number)[]): string {
   return path;
 }
 
-function findPlace(desired: Desired, problem: Problem): Place | undefined {
+function findPlace(desired: Desired, problem: ResourceProblem): Place | undefined {
   const { resource } = problem;
   const known = desired.places?.[`${resource.kind}/${resource.name}`];
   if (known !== undefined) {
@@ -133,7 +134,7 @@ function makerOf(desired: Desired, resource: DesiredResource): DesiredResource |
 }
 
 /** A problem as the outside sees it (docs/reference/repositories.md#ownership). */
-export function toDiagnostic(desired: Desired, problem: Problem): Diagnostic {
+export function toDiagnostic(desired: Desired, problem: ResourceProblem): Diagnostic {
   const path = printSteps(problem.path);
   return {
     severity: problem.severity ?? 'error',
@@ -144,8 +145,6 @@ export function toDiagnostic(desired: Desired, problem: Problem): Diagnostic {
     ...(problem.hint === undefined ? {} : { hint: problem.hint }),
   };
 }
-
-const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** The order of every list of diagnostics: file, line, column (docs/reference/compile.md#output), then code and message; repeats are kept once. */
 export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {

@@ -272,3 +272,17 @@ export interface ChangeSet {
   readonly diagnostics: readonly Diagnostic[];
   readonly writes: Writes;
 }
+
+export type DesiredAgent = Extract<DesiredResource, { readonly kind: 'Agent' }>;
+
+export interface AgentsPlan {
+  readonly desired: readonly DesiredAgent[];
+  readonly writes: readonly AgentWrite[];
+  readonly sources: Writes['sources'];
+  /** Agents that leave with this apply. */
+  readonly deletes: readonly CurrentAgent[];
+  /** By agent name, of those that exist: what differs, empty for none. */
+  readonly changes: ReadonlyMap<string, readonly Change[]>;
+  /** Agents that the owner has before the apply. */
+  readonly owned: number;
+}

@@ -16,15 +16,15 @@ interface Field {
   readonly most: number;
   readonly words: readonly string[];
 }
-const MONTHS = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
-const DAYS = 'sun mon tue wed thu fri sat'.split(' ');
+const monthNames = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
+const dayNames = 'sun mon tue wed thu fri sat'.split(' ');
 const sundayAs7 = 7;
-const FIELDS: readonly Field[] = [
+const cronFields: readonly Field[] = [
   { name: 'minute', least: 0, most: 59, words: [] },
   { name: 'hour', least: 0, most: 23, words: [] },
   { name: 'day of month', least: 1, most: 31, words: [] },
-  { name: 'month', least: 1, most: 12, words: MONTHS },
-  { name: 'day of week', least: 0, most: sundayAs7, words: DAYS },
+  { name: 'month', least: 1, most: 12, words: monthNames },
+  { name: 'day of week', least: 0, most: sundayAs7, words: dayNames },
 ];
 
 /** The expression in numbers, or `{ problem }`: what is wrong and what is accepted (docs/reference/schedules.md#cron). */
@@ -36,13 +36,13 @@ export function parseCron(expression: string): CronFields | { readonly problem: 
   if (/^(CRON_)?TZ\s*=/i.test(text))
     return { problem: 'TZ= is not accepted in a cron expression; use the field timezone' };
   const parts = text.split(/[ \t]+/);
-  if (parts.length !== FIELDS.length) {
+  if (parts.length !== cronFields.length) {
     return {
       problem: `a cron expression has five fields (minute, hour, day of month, month, day of week), not ${parts.length}`,
     };
   }
   const numbers: string[] = [];
-  for (const [index, field] of FIELDS.entries()) {
+  for (const [index, field] of cronFields.entries()) {
     const part = parts[index] ?? '';
     const parsed = parseField(part, field);
     if (parsed === null) return { problem: `${quote(part)} is no ${field.name}; ${accepted(field)}` };
@@ -70,11 +70,11 @@ function parseField(part: string, field: Field): string | null {
   return elements.join(',');
 }
 
-const ELEMENT = /^(?:(\*)|([0-9]{1,2}|[A-Za-z]{3})(?:-([0-9]{1,2}|[A-Za-z]{3}))?)(?:\/([0-9]{1,4}))?$/;
+const elementPattern = /^(?:(\*)|([0-9]{1,2}|[A-Za-z]{3})(?:-([0-9]{1,2}|[A-Za-z]{3}))?)(?:\/([0-9]{1,4}))?$/;
 
 /** One of `*`, a star with a step, `a`, `a-b`, `a-b/n`. */
 function parseElement(element: string, field: Field): string | null {
-  const found = ELEMENT.exec(element);
+  const found = elementPattern.exec(element);
   if (found === null) return null;
   const [, star, low, high, step] = found;
   const by = step === undefined ? '' : stepOf(step, field);
@@ -90,7 +90,7 @@ function parseElement(element: string, field: Field): string | null {
 /** A step longer than the field reaches its first value alone, as the longest step does. */
 function stepOf(text: string, field: Field): string | null {
   const step = Number(text);
-  const longest = field.words === DAYS ? DAYS.length : field.most - field.least + 1;
+  const longest = field.words === dayNames ? dayNames.length : field.most - field.least + 1;
   return step === 0 ? null : `/${Math.min(step, longest)}`;
 }
 
@@ -102,10 +102,10 @@ function valueOf(text: string, field: Field, isEnd: boolean): number | null {
   }
   const index = field.words.indexOf(text.toLowerCase());
   if (index < 0) return null;
-  return isEnd && index === 0 && field.words === DAYS ? sundayAs7 : index + field.least;
+  return isEnd && index === 0 && field.words === dayNames ? sundayAs7 : index + field.least;
 }
 
-const LONGEST_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+const longestMonths = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** True for a sound expression whose days no month has, such as 30 February: it applies and never fires. */
 export function hasNoDay(fields: CronFields): boolean {
@@ -113,7 +113,7 @@ export function hasNoDay(fields: CronFields): boolean {
   // Where both kinds of day are restricted either is enough, and every week has its days.
   if (days.startsWith('*') || !weekdays.startsWith('*')) return false;
   const earliest = Math.min(...days.split(',').map((element) => Number.parseInt(element, 10)));
-  const lengths = LONGEST_MONTHS.filter((_, index) => months.split(',').some((element) => reaches(element, index + 1)));
+  const lengths = longestMonths.filter((_, index) => months.split(',').some((element) => reaches(element, index + 1)));
   return lengths.every((length) => earliest > length);
 }
 

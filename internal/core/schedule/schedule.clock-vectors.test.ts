@@ -10,9 +10,9 @@ import { nextTick } from './schedule.ts';
 
 const file = join(import.meta.dirname, '../../../testdata/cron/clock-changes.json');
 const minuteMs = 60_000;
-const YEAR = ['2025-01-01T00:00:00Z', '2026-01-01T00:00:00Z'] as const;
+const year = ['2025-01-01T00:00:00Z', '2026-01-01T00:00:00Z'] as const;
 /** Half an hour, a whole day, a change that stays, and one over midnight. */
-const ODD = [
+const odd = [
   ['Pacific/Apia', '2011-12-01T00:00:00Z', '2012-01-15T00:00:00Z'],
   ['Pacific/Fakaofo', '2011-12-01T00:00:00Z', '2012-01-15T00:00:00Z'],
   ['Pacific/Kwajalein', '1993-08-01T00:00:00Z', '1993-09-01T00:00:00Z'],
@@ -21,12 +21,12 @@ const ODD = [
   ['Africa/Juba', '2021-01-01T00:00:00Z', '2021-03-01T00:00:00Z'],
 ] as const;
 
-const generate = (zones: readonly string[]): Change[] => zones.flatMap((zone) => vectorsOf(zone, ...YEAR));
+const generate = (zones: readonly string[]): Change[] => zones.flatMap((zone) => vectorsOf(zone, ...year));
 
 if (process.execArgv.includes('--test-update-snapshots')) {
   const all = [
     ...generate(Intl.supportedValuesOf('timeZone')),
-    ...ODD.flatMap(([zone, from, to]) => vectorsOf(zone, from, to)),
+    ...odd.flatMap(([zone, from, to]) => vectorsOf(zone, from, to)),
   ];
   writeFileSync(file, `[\n${all.map((one) => JSON.stringify(one)).join(',\n')}\n]\n`);
 }
@@ -57,7 +57,7 @@ test('the file holds what the walk gives', () => {
     golden.filter(({ zone, at }) => zones.includes(zone) && at.startsWith('2025')),
     generate(zones.toSorted()),
   );
-  for (const [zone, from, to] of ODD) {
+  for (const [zone, from, to] of odd) {
     const made = vectorsOf(zone, from, to);
     assert.deepEqual(golden.filter((one) => one.zone === zone).slice(-made.length), made);
   }

@@ -12,7 +12,7 @@ import {
   nextTicks,
 } from './schedule.ts';
 
-const ACCEPTED = [
+const accepted = [
   '* * * * *',
   '*/5 * * * *',
   '0 9 * * 1-5',
@@ -32,7 +32,7 @@ const ACCEPTED = [
   '0 0 29 2 *',
   '0 0 * * sun-tue',
 ];
-const REFUSED = [
+const refused = [
   '',
   '   ',
   '* * * *',
@@ -79,12 +79,12 @@ const REFUSED = [
   '0-70 * * * *',
 ];
 test('cron expressions have five fields of names, ranges, lists and steps', () => {
-  for (const cron of ACCEPTED) assert.equal(checkCron(cron), null, cron);
-  for (const cron of REFUSED) assert.notEqual(checkCron(cron), null, JSON.stringify(cron));
+  for (const cron of accepted) assert.equal(checkCron(cron), null, cron);
+  for (const cron of refused) assert.notEqual(checkCron(cron), null, JSON.stringify(cron));
 });
 
 const shapes = 'ranges a-b, lists a,b and steps */n or a-b/n';
-const REFUSALS: readonly (readonly [cron: string, problem: string])[] = [
+const refusals: readonly (readonly [cron: string, problem: string])[] = [
   ['', 'a cron expression must not be empty'],
   ['  ', 'a cron expression must not be empty'],
   ['@daily', '"@daily" is a nickname; write five fields, such as "0 9 * * 1-5"'],
@@ -100,7 +100,7 @@ const REFUSALS: readonly (readonly [cron: string, problem: string])[] = [
   [`${'9'.repeat(50)} * * * *`, `"${'9'.repeat(40)}" is no minute; accepted are *, 0 to 59, ${shapes}`],
 ];
 test('the text of a refusal says what is accepted', () => {
-  for (const [cron, problem] of REFUSALS) assert.equal(checkCron(cron), problem);
+  for (const [cron, problem] of refusals) assert.equal(checkCron(cron), problem);
 });
 
 test('zones are known by name, links included, and offsets are refused', () => {
@@ -136,7 +136,7 @@ test('zones are known by name, links included, and offsets are refused', () => {
 
 type Vector = readonly [cron: string, timezone: string, after: string, ...ticks: string[]];
 /** Written by hand from the zones' rules: 2026-03-08 and 11-01 in the United States, 03-29 and 10-25 in Europe. */
-const VECTORS: readonly Vector[] = [
+const vectors: readonly Vector[] = [
   ['*/15 * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-01-01T00:15:00Z', '2026-01-01T00:30:00Z'],
   ['*/15 * * * *', 'UTC', '2026-01-01T00:14:59.999Z', '2026-01-01T00:15:00Z'],
   ['0 0 1 1 *', 'UTC', '2026-01-01T00:00:00Z', '2027-01-01T00:00:00Z'],
@@ -214,7 +214,7 @@ const VECTORS: readonly Vector[] = [
     '2011-12-30T22:00:00Z',
   ],
 ];
-for (const [cron, timezone, after, ...ticks] of VECTORS) {
+for (const [cron, timezone, after, ...ticks] of vectors) {
   test(`${cron} in ${timezone} after ${after}`, () => {
     const found = nextTicks(cron, timezone, new Date(after), ticks.length);
     assert.deepEqual(
@@ -252,7 +252,7 @@ test("a tick follows the schedule's zone, whatever the process's own is", () => 
   }
 });
 
-const ZONES = [
+const zones = [
   'UTC',
   'America/New_York',
   'Europe/London',
@@ -277,7 +277,7 @@ test('a next tick is later than what it follows, on a whole minute', () => {
     .map((fields) => fields.join(' '));
   const after = fc.date({ min: new Date('2020-01-01'), max: new Date('2035-01-01'), noInvalidDate: true });
   fc.assert(
-    fc.property(cron, fc.constantFrom(...ZONES), after, (expression, zone, from) => {
+    fc.property(cron, fc.constantFrom(...zones), after, (expression, zone, from) => {
       assert.equal(checkCron(expression), null, expression);
       const tick = nextTick(expression, zone, from);
       assert.ok(tick === null || tick.getTime() > from.getTime());

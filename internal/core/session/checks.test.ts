@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Check, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './session.ts';
+import { type SessionCheck, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './session.ts';
 
 const spec = {
   beginTimeout: { seconds: 10, conclusion: 'skipped' },
@@ -99,7 +99,7 @@ test('a new qualifying event supersedes any cycle and queues the next on its hea
 });
 
 test('whatever is signalled whenever, a check only moves on, and what is refused is what stands', () => {
-  const order: Check['state'][] = ['queued', 'in_progress', 'concluded', 'superseded'];
+  const order: SessionCheck['state'][] = ['queued', 'in_progress', 'concluded', 'superseded'];
   const steps = fc.array(fc.tuple(fc.constantFrom(begin, success, failure, tick, supersede), fc.nat({ max: 40_000 })), {
     maxLength: 12,
   });

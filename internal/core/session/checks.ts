@@ -2,7 +2,7 @@
 // aside by the next qualifying event. Time comes in; a deadline that has passed is applied before whatever else happens,
 // so that a late call meets the state that the clock had made.
 
-import type { Check as CheckSpec, CheckDeadline } from '../../domain/spec.ts';
+import type { CheckSpec, CheckDeadline } from '../../domain/spec.ts';
 
 interface CheckBase {
   /** From 1; every qualifying event on the pull request begins the next. */
@@ -15,7 +15,7 @@ interface Deadline {
   readonly seconds: number;
   readonly conclusion: CheckDeadline['conclusion'];
 }
-export type Check = CheckBase &
+export type SessionCheck = CheckBase &
   (
     | { readonly state: 'queued' | 'in_progress'; readonly deadline: Deadline | null }
     | {
@@ -39,7 +39,7 @@ export type CheckSignal =
 
 export interface CheckResult {
   /** What the clock and then the signal made of it. */
-  readonly check: Check;
+  readonly check: SessionCheck;
   readonly changed: boolean;
   /** Why the signal had no place in the state, as a session is told; null where it had. */
   readonly refused: string | null;
@@ -53,26 +53,26 @@ export function createCheck(
   spec: Pick<CheckSpec, 'beginTimeout'>,
   headSha: string,
   nowMs: number,
-  previous: Check | null,
-): Check {
+  previous: SessionCheck | null,
+): SessionCheck {
   const cycle = (previous?.cycle ?? 0) + 1;
   return { cycle, headSha, state: 'queued', deadline: startDeadline(nowMs, spec.beginTimeout) };
 }
 
 /** When the check is to be ticked next, in milliseconds since the epoch, or null. */
-export const nextDeadlineOf = (check: Check): number | null =>
+export const nextDeadlineOf = (check: SessionCheck): number | null =>
   'deadline' in check ? (check.deadline?.atMs ?? null) : null;
 
 /** Applies the clock, then the signal. A deadline is met at its very millisecond. */
 export function signalCheck(
   spec: Pick<CheckSpec, 'completeTimeout'>,
-  check: Check,
+  check: SessionCheck,
   signal: CheckSignal,
   nowMs: number,
 ): CheckResult {
   const met = applyClock(check, nowMs);
   const { cycle, headSha } = check;
-  const become = (next: Check): CheckResult => ({ check: next, changed: next !== check, refused: null });
+  const become = (next: SessionCheck): CheckResult => ({ check: next, changed: next !== check, refused: null });
   if (signal.kind === 'tick') return become(met);
   if (signal.kind === 'supersede') {
     return become(check.state === 'superseded' ? check : { cycle, headSha, state: 'superseded' });
@@ -84,17 +84,17 @@ export function signalCheck(
     const { kind: conclusion, title, summary } = signal;
     return become({ cycle, headSha, state: 'concluded', conclusion, title, summary, timedOut: false });
   }
-  return { ...become(met), refused: REFUSALS[met.state] };
+  return { ...become(met), refused: refusals[met.state] };
 }
 
-const REFUSALS: { readonly [state in Check['state']]: string } = {
+const refusals: { readonly [state in SessionCheck['state']]: string } = {
   queued: 'The check has not begun; call checks.begin first.',
   in_progress: 'The check has begun already.',
   concluded: 'The check is concluded already.',
   superseded: 'A newer event on the pull request began the next cycle of this check.',
 };
 
-function applyClock(check: Check, nowMs: number): Check {
+function applyClock(check: SessionCheck, nowMs: number): SessionCheck {
   if (!('deadline' in check) || check.deadline === null || nowMs < check.deadline.atMs) return check;
   const { cycle, headSha, state, deadline } = check;
   const { seconds, conclusion } = deadline;

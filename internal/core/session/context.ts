@@ -7,7 +7,7 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 const downloadTool = 'download_attachment';
 
 /** Code-host events of comments and reviews, and where in the payload each keeps what was said. */
-const SAID_AT: readonly (readonly [prefix: string, key: string])[] = [
+const saidAt: readonly (readonly [prefix: string, key: string])[] = [
   ['codehost.issue_comment.', 'issueComment'],
   ['codehost.issue.comment.', 'issueComment'],
   ['codehost.review.', 'review'],
@@ -38,7 +38,7 @@ export function contextLines(event: string, payload: Json): string[] {
     const lines = ids.filter(([, id]) => id !== '').map(([label, id]) => `${label}: ${id}`);
     return [...lines, ...attachments(member(payload, 'message')).map((file) => `Attachment: ${file}`)];
   }
-  const said = SAID_AT.find(([prefix]) => event.startsWith(prefix));
+  const said = saidAt.find(([prefix]) => event.startsWith(prefix));
   if (said === undefined) return [];
   const files = attachments(member(member(payload, 'codehost'), said[1]));
   return files.map((file) => `Attachment: ${file} (download it with the tool ${downloadTool})`);

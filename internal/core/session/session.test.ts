@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { deliveryMode, isLive, nextState, SESSION_SIGNALS, SESSION_STATES, SESSION_TABLE } from './session.ts';
+import { deliveryMode, isLive, nextState, sessionSignals, sessionStates, sessionTable } from './session.ts';
 
 /** Every transition there is; what is not here is refused. */
 const life = `
@@ -24,7 +24,7 @@ blocked unblock suspended
 describe('states', () => {
   test('every cell of the table is as written here', () => {
     const expected = new Set(life.trim().split('\n'));
-    for (const state of SESSION_STATES.filter(isLive)) {
+    for (const state of sessionStates.filter(isLive)) {
       for (const [signal, end] of [
         ['archive', 'archived'],
         ['replace', 'replaced'],
@@ -35,8 +35,8 @@ describe('states', () => {
       if (state !== 'blocked') expected.add(`${state} block blocked`);
       if (!['queued', 'suspended', 'blocked'].includes(state)) expected.add(`${state} suspend suspended`);
     }
-    for (const state of SESSION_STATES) {
-      for (const signal of SESSION_SIGNALS) {
+    for (const state of sessionStates) {
+      for (const signal of sessionSignals) {
         const next = nextState(state, signal);
         assert.equal(next !== null, expected.has(`${state} ${signal} ${next}`), `${state} ${signal} ${next}`);
         if (next !== null) expected.delete(`${state} ${signal} ${next}`);
@@ -46,15 +46,15 @@ describe('states', () => {
   });
 
   test('an end is an end, and all else is live', () => {
-    const ends = SESSION_STATES.filter((state) => !isLive(state));
+    const ends = sessionStates.filter((state) => !isLive(state));
     assert.deepEqual(ends, ['archived', 'replaced', 'failed']);
-    for (const state of ends) assert.deepEqual(SESSION_TABLE[state], {});
+    for (const state of ends) assert.deepEqual(sessionTable[state], {});
   });
 
   test('every state is reached from queued, and every live one can end', () => {
-    const seen = new Set(['queued' as (typeof SESSION_STATES)[number]]);
-    for (const state of seen) for (const next of Object.values(SESSION_TABLE[state])) seen.add(next);
-    assert.deepEqual([...seen].sort(), [...SESSION_STATES].sort());
+    const seen = new Set(['queued' as (typeof sessionStates)[number]]);
+    for (const state of seen) for (const next of Object.values(sessionTable[state])) seen.add(next);
+    assert.deepEqual([...seen].sort(), [...sessionStates].sort());
   });
 });
 

@@ -6,8 +6,8 @@
 
 import type { SessionState } from '../../domain/session-state.ts';
 
-export { SESSION_STATES, type SessionState } from '../../domain/session-state.ts';
-export { type Check, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './checks.ts';
+export { sessionStates, type SessionState } from '../../domain/session-state.ts';
+export { type SessionCheck, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './checks.ts';
 export { contextLines, withContext } from './context.ts';
 export {
   afterTurn,
@@ -28,7 +28,7 @@ export {
   startMessage,
 } from './start.ts';
 
-export const SESSION_SIGNALS = [
+export const sessionSignals = [
   /** A host took the session by lease. */
   'claim',
   /** Its sandbox stands. */
@@ -56,12 +56,12 @@ export const SESSION_SIGNALS = [
   'replace',
   'fail',
 ] as const;
-export type SessionSignal = (typeof SESSION_SIGNALS)[number];
+export type SessionSignal = (typeof sessionSignals)[number];
 
-const ENDS: readonly SessionState[] = ['archived', 'replaced', 'failed'];
+const ends: readonly SessionState[] = ['archived', 'replaced', 'failed'];
 
 /** True for every state but the ends; only a live session holds a slot, a thread or a `session` binding. */
-export const isLive = (state: SessionState): boolean => !ENDS.includes(state);
+export const isLive = (state: SessionState): boolean => !ends.includes(state);
 
 /** What any live session can meet. */
 const always = { archive: 'archived', replace: 'replaced', fail: 'failed', block: 'blocked' } as const;
@@ -71,7 +71,7 @@ const hosted = { ...always, suspend: 'suspended' } as const;
 type Row = { readonly [signal in SessionSignal]?: SessionState };
 
 /** State × signal → state; what is not in the table is refused. */
-export const SESSION_TABLE: { readonly [state in SessionState]: Row } = {
+export const sessionTable: { readonly [state in SessionState]: Row } = {
   queued: { ...always, claim: 'provisioning' },
   provisioning: { ...hosted, provisioned: 'starting' },
   starting: { ...hosted, ready: 'idle' },
@@ -91,10 +91,10 @@ export const SESSION_TABLE: { readonly [state in SessionState]: Row } = {
 
 /** The state that a signal leads to, or null where it has no place there: the caller's row has changed meanwhile. */
 export const nextState = (state: SessionState, signal: SessionSignal): SessionState | null =>
-  SESSION_TABLE[state][signal] ?? null;
+  sessionTable[state][signal] ?? null;
 
 /** Events that wait until the session is idle; fixed (docs/reference/events.md, Delivery behavior, 2). Every other one interrupts. */
-const DEFERRED_EVENTS: readonly string[] = ['codehost.check_run.completed', 'codehost.workflow_run.completed'];
+const deferredEvents: readonly string[] = ['codehost.check_run.completed', 'codehost.workflow_run.completed'];
 
 export const deliveryMode = (event: string): 'interrupt' | 'defer' =>
-  DEFERRED_EVENTS.includes(event) ? 'defer' : 'interrupt';
+  deferredEvents.includes(event) ? 'defer' : 'interrupt';

@@ -12,7 +12,7 @@ export interface ReadDocuments {
 }
 
 /** Errors that leave out a key or a value and no more: what else the document says stands, and can be judged. */
-export const LEAVES_THE_REST: ReadonlySet<DiagnosticCode> = new Set([
+export const nonFatalCodes: ReadonlySet<DiagnosticCode> = new Set([
   'duplicate-key',
   'non-string-key',
   'yaml-merge-key',

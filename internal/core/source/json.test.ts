@@ -32,7 +32,7 @@ test('JSON.parse and the reader accept the same objects', () => {
   );
 });
 
-const REFUSED: readonly (readonly [name: string, text: string, expected: string])[] = [
+const refused: readonly (readonly [name: string, text: string, expected: string])[] = [
   ['a list', '[{"name": "a"}]', '1:1 document-not-a-map'],
   ['a single value', '"a"', '1:1 document-not-a-map'],
   ['a comment', '{\n  // no\n}', '2:3 json-syntax'],
@@ -58,7 +58,7 @@ const REFUSED: readonly (readonly [name: string, text: string, expected: string]
   ['a duplicate key written otherwise', '{"a": 1, "\\u0061": 3}', '1:10 duplicate-key'],
 ];
 
-for (const [name, text, expected] of REFUSED) {
+for (const [name, text, expected] of refused) {
   test(`${name} is refused where it stands`, () => {
     const source = read(text);
     const isPartial = name.startsWith('a duplicate key');

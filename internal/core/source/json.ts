@@ -6,7 +6,7 @@ import type { JsonScalar } from '../../domain/json.ts';
 import { exactDigits } from '../../domain/number.ts';
 import type { SourceLimits } from './limits.ts';
 import type { MapEntry, MapNode, Node, ScalarNode } from './node.ts';
-import { duplicateKey, LEAVES_THE_REST, moreFindings, type ReadDocuments, unprintable } from './documents.ts';
+import { duplicateKey, nonFatalCodes, moreFindings, type ReadDocuments, unprintable } from './documents.ts';
 
 /** Reads one JSON object. The first syntax error ends the reading; duplicate keys are all reported. */
 export function readJson(file: string, text: string, limits: SourceLimits): ReadDocuments {
@@ -15,7 +15,7 @@ export function readJson(file: string, text: string, limits: SourceLimits): Read
   const root = reader.read();
   const { findings, nodes, untold } = reader;
   if (untold > 0) findings.push(moreFindings(file, untold));
-  if (root === null || !findings.every(({ code }) => LEAVES_THE_REST.has(code)))
+  if (root === null || !findings.every(({ code }) => nonFatalCodes.has(code)))
     return { documents: [], findings, nodes };
   if (root.kind !== 'map') return { documents: [], findings: [...findings, notAnObject(file, root)], nodes };
   return { documents: [{ index: 0, root, isPartial: findings.length > 0 }], findings, nodes };
@@ -32,13 +32,13 @@ function notAnObject(file: string, root: Node): Finding {
   };
 }
 
-const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
-const WORDS: readonly (readonly [string, JsonScalar])[] = [
+const number = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+const words: readonly (readonly [string, JsonScalar])[] = [
   ['true', true],
   ['false', false],
   ['null', null],
 ];
-const ESCAPES: { readonly [letter: string]: string } = {
+const escapes: { readonly [letter: string]: string } = {
   '"': '"',
   '\\': '\\',
   '/': '/',
@@ -95,14 +95,14 @@ class JsonReader {
       return first === '{' ? this.#object(depth) : this.#array(depth);
     }
     if (first === '"') return this.#scalar(this.#string(), start);
-    for (const [word, value] of WORDS) {
+    for (const [word, value] of words) {
       if (this.#text.startsWith(word, start)) {
         this.#at += word.length;
         return this.#scalar(value, start);
       }
     }
-    NUMBER.lastIndex = start;
-    const digits = NUMBER.exec(this.#text)?.[0];
+    number.lastIndex = start;
+    const digits = number.exec(this.#text)?.[0];
     if (digits === undefined)
       return this.#stop('json-syntax', `Expected a value, found ${this.#here()}`, this.#advice());
     const value = Number(digits);
@@ -197,7 +197,7 @@ class JsonReader {
 
   #escape(at: number): readonly [string, number] {
     const letter = this.#text[at] ?? '';
-    const simple = Object.hasOwn(ESCAPES, letter) ? ESCAPES[letter] : undefined;
+    const simple = Object.hasOwn(escapes, letter) ? escapes[letter] : undefined;
     if (simple !== undefined) return [simple, 1];
     const hex = this.#text.slice(at + 1, at + 5);
     if (letter !== 'u' || !/^[0-9a-fA-F]{4}$/.test(hex))

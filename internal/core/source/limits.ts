@@ -16,7 +16,7 @@ export interface SourceLimits {
   readonly maxFindings: number;
 }
 
-export const DEFAULT_LIMITS: SourceLimits = {
+export const defaultLimits: SourceLimits = {
   maxBytes: 1024 * 1024,
   maxDepth: 100,
   maxNodes: 150_000,

@@ -60,20 +60,20 @@ export function bareStar(text: string, at: number): Mistake | null {
   };
 }
 
-const KEY = /^(\s*(?:- +)*)([\w$.-]+|"[^"]*"|'[^']*'):(?:\s|$)/;
+const keyPattern = /^(\s*(?:- +)*)([\w$.-]+|"[^"]*"|'[^']*'):(?:\s|$)/;
 /** Lines behind the error that are looked at. */
 const linesMax = 20;
 
 /** The first key behind the line of `at` that is indented further than the key there, which has its value already. */
 export function indentedTooFar(text: string, at: number): Mistake | null {
   const first = lineStart(text, at);
-  const above = KEY.exec(lineAt(text, first));
+  const above = keyPattern.exec(lineAt(text, first));
   if (above === null) return null;
   const indent = (above[1] ?? '').length;
   let from = text.indexOf('\n', first) + 1;
   for (let count = 0; from > 0 && count < linesMax; count++) {
     const line = lineAt(text, from);
-    const key = KEY.exec(line);
+    const key = keyPattern.exec(line);
     const own = (key?.[1] ?? '').length;
     if (key !== null && own <= indent) return null;
     if (key !== null && !(key[1] ?? '').includes('-')) {

@@ -6,15 +6,15 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { DEFAULT_LIMITS } from './limits.ts';
+import { defaultLimits, type SourceLimits } from './limits.ts';
 import { readPlainYaml } from './plain.ts';
 import { composeYaml } from './yaml.ts';
 
 /** True where it was read, and then as the library reads it. */
 function isPlain(text: string): boolean {
-  const read = readPlainYaml('a.yaml', text, DEFAULT_LIMITS);
+  const read = readPlainYaml('a.yaml', text, defaultLimits);
   if (read === null) return false;
-  assert.deepEqual(read, composeYaml('a.yaml', text, DEFAULT_LIMITS), JSON.stringify(text));
+  assert.deepEqual(read, composeYaml('a.yaml', text, defaultLimits), JSON.stringify(text));
   return true;
 }
 
@@ -57,6 +57,76 @@ test('what people write is read without the library, as it reads it', () => {
   assert.ok(isPlain(agent));
   for (const text of corpus) isPlain(text);
   for (let length = 0; length < agent.length; length += 1) isPlain(agent.slice(0, length));
+});
+
+/** What the reader must read itself: each is a text that files of agents hold. */
+const plain: readonly string[] = [
+  'a: b',
+  'a: b # c',
+  'a: b, c {d} [e]\n',
+  'a: { bcd: e }\n',
+  'a: b\n  ',
+  'a:\n\n  # b\n  c: d\n',
+  '# a\n# b\nc: d\n',
+  'a: b\n# c\n',
+  'a: |\n  b\n  \n  c\n',
+  'a:  b\n',
+  'a: b \n',
+  'a: ~\nb: null\nc: Null\nd: NULL\n',
+  'a: true\nb: True\nc: TRUE\nd: false\ne: False\nf: FALSE\n',
+  'a: 0\nc: 999999999999999\n',
+  'a: 1 day\nc: v1.2\n',
+  'a: "b c"\n',
+  'a: ""\n',
+  "a: ''\nb: 'c'\nd: 'e''f'\n",
+  'a: ["b c", d]\n',
+  "a: { b: 'c', d: e:f }\n",
+  'a: []\nb: {}\n',
+  'a: [b , c ]\n',
+  'a: [  b,  c  ]\n',
+  'a: { b:  c , d: [e, { f: g }] }\n',
+  'a:\n  b:\n    c: d\n',
+  'a:\n  b: c\n\n# d\ne: f\n',
+  '# a\n\nb: c\n',
+  'a:\n  # b\n  c: d\n',
+  'a:\n- b\n- c: d\n  e: f\n- g\nh: i\n',
+  'a:\n  - b\n  - c:\n      - d\n',
+  'a:\n  -   b: c\n      d: e\n',
+  'a: |\n  b\n',
+  'a: |-\n  b\n',
+  'a: |\n\n\n  b\n',
+  'a: |\n  b\n\n\n  c\n\nd: e\n',
+  'a: |\n  b\n    c\n  d\n',
+  'a: |\n  b\n',
+  `${'k'.repeat(251)}: a\n`,
+  '$a: b\n_c: d\ne/f.g-h: i\n',
+];
+/** So many maps and lists in each other, written in each of the ways. */
+const nested: { readonly [name: string]: (levels: number) => string } = {
+  brackets: (levels) => `a: ${'['.repeat(levels - 1)}b${']'.repeat(levels - 1)}\n`,
+  braces: (levels) => `${'a: { '.repeat(levels - 1)}a: b${' }'.repeat(levels - 1)}\n`,
+  'brackets in a list': (levels) => `a:\n  - ${'['.repeat(levels - 2)}b${']'.repeat(levels - 2)}\n`,
+  'block maps': (levels) => `${Array.from({ length: levels }, (_, k) => `${' '.repeat(k)}a:`).join('\n')} b\n`,
+  'block lists': (levels) =>
+    `${Array.from({ length: levels / 2 }, (_, k) => `${' '.repeat(2 * k)}${k === 0 ? '' : '- '}a:`).join('\n')}\n${' '.repeat(levels)}- b\n`,
+};
+for (const [name, write] of Object.entries(nested)) {
+  test(`${name} that are too deep are left to the library`, () => {
+    assert.deepEqual([isPlain(write(30)), isPlain(write(32))], [true, false]);
+    const isRead = (maxDepth: number) => readPlainYaml('a.yaml', write(6), { ...defaultLimits, maxDepth }) !== null;
+    assert.deepEqual([isRead(6), isRead(5)], [true, false]);
+  });
+}
+
+test('what is surely plain is read without the library', () => {
+  for (const text of plain) assert.ok(isPlain(text), JSON.stringify(text));
+  const text = 'a: b\n';
+  const read = (limits: Partial<SourceLimits>) =>
+    readPlainYaml('a.yaml', text, { ...defaultLimits, ...limits }) !== null;
+  assert.deepEqual(
+    [read({ maxNodes: 10 }), read({ maxNodes: 9 }), read({ maxTokens: 10 }), read({ maxTokens: 9 })],
+    [true, false, true, false],
+  );
 });
 
 test('what is not surely plain is left to the library', () => {
@@ -127,14 +197,16 @@ test('what is not surely plain is left to the library', () => {
       'a: { b: c, b: d }\n',
       'a: @b\n',
     ],
+    ...['a:\nb: c\n', 'a:\n  b:\n- c\n', 'a:\n  b:\nx y\n', 'a: ', 'a: [&anchor-in-a-list]\n', '\na: "b\\n"\n'],
+    'a: |\n  \n    b\n',
     `a: ${'['.repeat(40)}b${']'.repeat(40)}\n`,
     `a: ${'{ a: '.repeat(40)}b${' }'.repeat(40)}\n`,
     Array.from({ length: 40 }, (_, depth) => `${' '.repeat(depth)}a:\n`).join('') + `${' '.repeat(41)}b: c\n`,
   ];
   for (const text of others) assert.equal(isPlain(text), false, JSON.stringify(text));
-  const few = { ...DEFAULT_LIMITS, maxNodes: 10 };
+  const few = { ...defaultLimits, maxNodes: 10 };
   assert.equal(readPlainYaml('a.yaml', agent, few), null, 'near a limit');
-  assert.equal(readPlainYaml('a.yaml', 'a:\n  b:\n    - c\n', { ...DEFAULT_LIMITS, maxDepth: 2 }), null, 'too deep');
+  assert.equal(readPlainYaml('a.yaml', 'a:\n  b:\n    - c\n', { ...defaultLimits, maxDepth: 2 }), null, 'too deep');
 });
 
 const pieces = [

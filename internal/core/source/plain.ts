@@ -12,43 +12,43 @@ import type { MapEntry, MapNode, Node, ScalarNode } from './node.ts';
 /** Reads a text of one document; null where anything in it is not plain. */
 export function readPlainYaml(file: string, text: string, limits: SourceLimits): ReadDocuments | null {
   // What is written takes at least half a character a token, so none of the bounds can be met.
-  if (text.length > Math.min(limits.maxNodes, limits.maxTokens) / 2 || ODD.test(text)) return null;
+  if (text.length > Math.min(limits.maxNodes, limits.maxTokens) / 2 || odd.test(text)) return null;
   try {
     const reader = new Reader(file, text, Math.min(depthMax, limits.maxDepth));
     const root = reader.document();
     return { documents: [{ index: 0, root, isPartial: false }], findings: [], nodes: reader.nodes };
   } catch (error) {
-    if (error === DECLINED) return null;
+    if (error === declined) return null;
     throw error;
   }
 }
 
 /** Thrown where a text is not plain; always the same, since its place is of no use to anybody. */
-const DECLINED = new Error('not plain');
+const declined = new Error('not plain');
 
 /** Tabs, carriage returns, other control characters and byte order marks. */
 // oxlint-disable-next-line no-control-regex -- they are what is looked for
-const ODD = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/;
+const odd = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/;
 const depthMax = 30;
 
 /** A key and its colon, with what must follow it. Keys that are no strings cannot begin so, but for the words below. */
-const KEY = /([A-Za-z_$][\w$./-]{0,250}):(?=[ \n]|$)/y;
-const FLOW_KEY = /([A-Za-z_$][\w$./-]{0,250}):(?= )/y;
+const keyPattern = /([A-Za-z_$][\w$./-]{0,250}):(?=[ \n]|$)/y;
+const flowKey = /([A-Za-z_$][\w$./-]{0,250}):(?= )/y;
 /** A value without quotes, to the end of its line or to a comment. */
-const BLOCK_PLAIN = /[^\s\-?:,[\]{}#&*!|>'"%@`][^\n]*/y;
-const FLOW_PLAIN = /[^\s\-?:,[\]{}#&*!|>'"%@`](?:[^,[\]{}:#\n]|:(?=[^\s,[\]{}]))*/y;
-const SINGLE = /'((?:[^'\n]|'')*)'/y;
-const DOUBLE = /"([^"\\\n]*)"/y;
+const blockPlain = /[^\s\-?:,[\]{}#&*!|>'"%@`][^\n]*/y;
+const flowPlain = /[^\s\-?:,[\]{}#&*!|>'"%@`](?:[^,[\]{}:#\n]|:(?=[^\s,[\]{}]))*/y;
+const single = /'((?:[^'\n]|'')*)'/y;
+const double = /"([^"\\\n]*)"/y;
 /** What may stand behind a value on its line. */
-const REST = / *(?: #[^\n]*)?(?:\n|$)/y;
-const WORDS: ReadonlyMap<string, JsonScalar> = new Map<string, JsonScalar>([
+const rest = / *(?: #[^\n]*)?(?:\n|$)/y;
+const words: ReadonlyMap<string, JsonScalar> = new Map<string, JsonScalar>([
   ...['~', 'null', 'Null', 'NULL'].map((word) => [word, null] as const),
   ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
   ...['false', 'False', 'FALSE'].map((word) => [word, false] as const),
 ]);
-const SIMPLE_NUMBER = /^-?(?:0|[1-9][0-9]{0,14})$/;
+const simpleNumber = /^-?(?:0|[1-9][0-9]{0,14})$/;
 /** Anything else that could be a number of some notation. */
-const MAYBE_NUMBER = /^[-+]?[.0-9][0-9A-Za-z.+-]*$/;
+const maybeNumber = /^[-+]?[.0-9][0-9A-Za-z.+-]*$/;
 
 const space = 32;
 const newline = 10;
@@ -78,7 +78,7 @@ class Reader {
 
   document(): MapNode {
     this.#advance();
-    if (this.#indent !== 0) throw DECLINED;
+    if (this.#indent !== 0) throw declined;
     // Ends where the text does: what stands no further in than it does belongs to it.
     return this.#map(0, 1);
   }
@@ -92,20 +92,20 @@ class Reader {
       while (text.charCodeAt(at) === space) at++;
       const first = text.charCodeAt(at);
       if (first !== newline && first !== hash && at < text.length) {
-        if (comment !== -1 && comment !== at - line) throw DECLINED;
+        if (comment !== -1 && comment !== at - line) throw declined;
         this.#line = line;
         this.#start = at;
         this.#indent = at - line;
         return;
       }
       if (first === hash) {
-        if (comment !== -1 && comment !== at - line) throw DECLINED;
+        if (comment !== -1 && comment !== at - line) throw declined;
         comment = at - line;
       }
       const end = text.indexOf('\n', at);
       line = end === -1 ? text.length : end + 1;
     }
-    if (comment > 0) throw DECLINED;
+    if (comment > 0) throw declined;
     this.#indent = -1;
     this.#next = text.length;
   }
@@ -115,17 +115,17 @@ class Reader {
   }
 
   #map(indent: number, depth: number): MapNode {
-    if (depth > this.#maxDepth) throw DECLINED;
+    if (depth > this.#maxDepth) throw declined;
     this.nodes++;
     const begin = this.#start;
     const entries = new Map<string, MapEntry>();
     do {
       const start = this.#start;
-      const key = this.#key(KEY, start, entries);
+      const key = this.#key(keyPattern, start, entries);
       const keyRange = this.#range(start, start + key.length);
       entries.set(key, { keyRange, value: this.#value(start + key.length + 1, indent, depth) });
     } while (this.#indent === indent && this.#text.charCodeAt(this.#start) !== dash);
-    if (this.#indent >= indent) throw DECLINED;
+    if (this.#indent >= indent) throw declined;
     return { kind: 'map', entries, range: this.#range(begin, this.#end) };
   }
 
@@ -133,7 +133,7 @@ class Reader {
     this.nodes++;
     pattern.lastIndex = start;
     const key = pattern.exec(this.#text)?.[1];
-    if (key === undefined || WORDS.has(key) || entries.has(key)) throw DECLINED;
+    if (key === undefined || words.has(key) || entries.has(key)) throw declined;
     return key;
   }
 
@@ -148,27 +148,27 @@ class Reader {
     const isList = text.charCodeAt(this.#start) === dash;
     if (this.#indent > indent) return isList ? this.#list(this.#indent, depth + 1) : this.#map(this.#indent, depth + 1);
     if (this.#indent === indent && isList) return this.#list(indent, depth + 1);
-    throw DECLINED;
+    throw declined;
   }
 
   #list(indent: number, depth: number): Node {
-    if (depth > this.#maxDepth) throw DECLINED;
+    if (depth > this.#maxDepth) throw declined;
     this.nodes++;
     const text = this.#text;
     const begin = this.#start;
     const items: Node[] = [];
     do {
       let at = this.#start + 1;
-      if (text.charCodeAt(at) !== space) throw DECLINED;
+      if (text.charCodeAt(at) !== space) throw declined;
       while (text.charCodeAt(at) === space) at++;
-      KEY.lastIndex = at;
-      if (KEY.test(text)) {
+      keyPattern.lastIndex = at;
+      if (keyPattern.test(text)) {
         this.#start = at;
         this.#indent = at - this.#line;
         items.push(this.#map(this.#indent, depth + 1));
       } else items.push(this.#inLine(at, indent, depth + 1));
     } while (this.#indent === indent && text.charCodeAt(this.#start) === dash);
-    if (this.#indent > indent) throw DECLINED;
+    if (this.#indent > indent) throw declined;
     return { kind: 'seq', items, range: this.#range(begin, this.#end) };
   }
 
@@ -179,22 +179,22 @@ class Reader {
     if (first === '|') return this.#literal(at, indent);
     const isPlain = !(first === '[' || first === '{' || first === "'" || first === '"');
     const node = isPlain ? this.#plain(at) : this.#flow(at, depth);
-    REST.lastIndex = node.range.end;
-    if (!REST.test(text)) throw DECLINED;
-    this.#end = REST.lastIndex;
+    rest.lastIndex = node.range.end;
+    if (!rest.test(text)) throw declined;
+    this.#end = rest.lastIndex;
     this.#next = this.#end;
     this.#advance();
     // What stands further in is a part of the value, or a mistake.
-    if (this.#indent > indent) throw DECLINED;
+    if (this.#indent > indent) throw declined;
     return node;
   }
 
   #plain(at: number): ScalarNode {
-    BLOCK_PLAIN.lastIndex = at;
-    const line = BLOCK_PLAIN.exec(this.#text)?.[0] ?? '';
+    blockPlain.lastIndex = at;
+    const line = blockPlain.exec(this.#text)?.[0] ?? '';
     const comment = line.indexOf(' #');
     const written = (comment === -1 ? line : line.slice(0, comment)).trimEnd();
-    if (written === '' || written.includes(': ') || written.endsWith(':')) throw DECLINED;
+    if (written === '' || written.includes(': ') || written.endsWith(':')) throw declined;
     return this.#scalar(resolved(written), at, at + written.length);
   }
 
@@ -208,25 +208,25 @@ class Reader {
     const text = this.#text;
     switch (text[at]) {
       case "'": {
-        SINGLE.lastIndex = at;
-        const inner = SINGLE.exec(text)?.[1];
-        if (inner === undefined) throw DECLINED;
-        return this.#scalar(inner.includes("'") ? inner.replaceAll("''", "'") : inner, at, SINGLE.lastIndex);
+        single.lastIndex = at;
+        const inner = single.exec(text)?.[1];
+        if (inner === undefined) throw declined;
+        return this.#scalar(inner.includes("'") ? inner.replaceAll("''", "'") : inner, at, single.lastIndex);
       }
       case '"': {
-        DOUBLE.lastIndex = at;
-        const inner = DOUBLE.exec(text)?.[1];
-        if (inner === undefined) throw DECLINED;
-        return this.#scalar(inner, at, DOUBLE.lastIndex);
+        double.lastIndex = at;
+        const inner = double.exec(text)?.[1];
+        if (inner === undefined) throw declined;
+        return this.#scalar(inner, at, double.lastIndex);
       }
       case '[':
         return this.#flowList(at, depth);
       case '{':
         return this.#flowMap(at, depth);
       default: {
-        FLOW_PLAIN.lastIndex = at;
-        const written = (FLOW_PLAIN.exec(text)?.[0] ?? '').trimEnd();
-        if (written === '') throw DECLINED;
+        flowPlain.lastIndex = at;
+        const written = (flowPlain.exec(text)?.[0] ?? '').trimEnd();
+        if (written === '') throw declined;
         return this.#scalar(resolved(written), at, at + written.length);
       }
     }
@@ -251,7 +251,7 @@ class Reader {
     const entries = new Map<string, MapEntry>();
     let at = this.#skip(begin + 1);
     while (this.#text[at] !== '}' || entries.size > 0) {
-      const key = this.#key(FLOW_KEY, at, entries);
+      const key = this.#key(flowKey, at, entries);
       const keyRange = this.#range(at, at + key.length);
       const value = this.#flow(this.#skip(at + key.length + 1), depth + 1);
       entries.set(key, { keyRange, value });
@@ -263,7 +263,7 @@ class Reader {
   }
 
   #enter(depth: number): void {
-    if (depth > this.#maxDepth) throw DECLINED;
+    if (depth > this.#maxDepth) throw declined;
     this.nodes++;
   }
 
@@ -279,7 +279,7 @@ class Reader {
     const found = this.#text[at];
     // A comma that touches what follows it may be a part of it to the library.
     if (found === closing || (found === ',' && this.#text.charCodeAt(at + 1) === space)) return at + 1;
-    throw DECLINED;
+    throw declined;
   }
 
   /** A literal block, clipped or stripped, as far in as its first line. */
@@ -287,13 +287,13 @@ class Reader {
     const text = this.#text;
     const isStripped = text[at + 1] === '-';
     const header = at + (isStripped ? 2 : 1);
-    if (text.charCodeAt(header) !== newline) throw DECLINED;
+    if (text.charCodeAt(header) !== newline) throw declined;
     let line = header + 1;
     while (text.charCodeAt(line) === newline) line++;
     let first = line;
     while (text.charCodeAt(first) === space) first++;
     const own = first - line;
-    if (own <= indent || first >= text.length || text.charCodeAt(first) === newline) throw DECLINED;
+    if (own <= indent || first >= text.length || text.charCodeAt(first) === newline) throw declined;
     const lines: string[] = Array.from({ length: line - header - 1 }, () => '');
     let filled = 0;
     for (;;) {
@@ -301,13 +301,13 @@ class Reader {
       let begin = line;
       while (begin < found && text.charCodeAt(begin) === space) begin++;
       // A line without an end is the last; the library ends the block elsewhere then.
-      if (found === -1 && line < text.length) throw DECLINED;
+      if (found === -1 && line < text.length) throw declined;
       if (found === -1) break;
       if (begin === found) {
-        if (begin - line > own) throw DECLINED;
+        if (begin - line > own) throw declined;
         lines.push('');
       } else if (begin - line < own) {
-        if (begin - line > indent) throw DECLINED;
+        if (begin - line > indent) throw declined;
         break;
       } else {
         lines.push(text.slice(line + own, found));
@@ -327,9 +327,9 @@ class Reader {
 
 /** What a value without quotes stands for. */
 function resolved(written: string): JsonScalar {
-  const word = WORDS.get(written);
+  const word = words.get(written);
   if (word !== undefined) return word;
-  if (SIMPLE_NUMBER.test(written)) return Number(written);
-  if (MAYBE_NUMBER.test(written)) throw DECLINED;
+  if (simpleNumber.test(written)) return Number(written);
+  if (maybeNumber.test(written)) throw declined;
   return written;
 }

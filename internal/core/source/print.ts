@@ -2,40 +2,52 @@
 
 import { maskCredentials, maskLine } from '../../domain/credential.ts';
 import { type Diagnostic, excerptOf, type Finding, type Range } from '../../domain/diagnostic.ts';
-import { LineTable } from './lines.ts';
+import { LineStarts } from './lines.ts';
+import { compareText } from '../../domain/text.ts';
 
 const excerptLength = 200;
 /** Of an excerpt, above the line that it is about. */
 const linesBefore = 2;
 /** What is read of a line to judge what of it may be shown. */
 const lineLength = 4096;
-/** Lines of one hidden value, and hidden values of one line, that are kept track of. */
+/** Lines of one hidden value that are kept track of each by itself; further ones are hidden whole. */
 const hiddenLines = 100;
-const spans = 100;
+/** Hidden values of one line that are kept track of; with more, it is hidden whole. */
+const spansMax = 100;
 
-type TableOf = (file: string) => LineTable | null;
+/** The lines of a file, and its text where it is to be shown. */
+type TableOf = (file: string) => LineStarts | null;
+type ShownOf = (file: string) => { readonly table: LineStarts; readonly text: string } | null;
 
 /** What no excerpt may show: a finding may stand on the line of a value that another one hides. */
 class Hidden {
   readonly #spans = new Map<string, [from: number, to: number][]>();
+  /** By file, of values with very many lines: the lines beyond those that are kept track of. */
+  readonly #blocks = new Map<string, [from: number, to: number][]>();
 
   constructor(findings: readonly Finding[], tableOf: TableOf) {
     for (const { hides } of findings) {
       const table = hides === undefined ? null : tableOf(hides.file);
       if (hides === undefined || table === null) continue;
       const [from, to] = [table.at(hides.start), table.at(hides.end)];
-      for (let line = from.line; line <= Math.min(to.line, from.line + hiddenLines); line++) {
+      const tracked = Math.min(to.line, from.line + hiddenLines);
+      for (let line = from.line; line <= tracked; line++) {
         const first = line === from.line ? from.column - 1 : 0;
         const last = line === to.line ? to.column - 1 : lineLength;
         const key = `${line} ${hides.file}`;
-        this.#spans.set(key, [...(this.#spans.get(key) ?? []).slice(-spans), [first, last]]);
+        const before = this.#spans.get(key) ?? [];
+        this.#spans.set(key, before.length < spansMax ? [...before, [first, last]] : [[0, lineLength]]);
       }
+      if (tracked < to.line)
+        this.#blocks.set(hides.file, [...(this.#blocks.get(hides.file) ?? []), [tracked + 1, to.line]]);
     }
   }
 
   /** The line as it may be shown: no credential, and nothing of what is hidden; columns stay. */
-  excerpt(table: LineTable, file: string, line: number): string {
-    let shown = maskLine(table.line(line, lineLength));
+  excerpt({ table, text }: NonNullable<ReturnType<ShownOf>>, file: string, line: number): string {
+    let shown = maskLine(table.line(text, line, lineLength));
+    if (this.#blocks.get(file)?.some(([from, to]) => line >= from && line <= to) === true)
+      shown = '*'.repeat(shown.length);
     for (const [from, to] of this.#spans.get(`${line} ${file}`) ?? []) {
       const end = Math.min(to, shown.length);
       shown = shown.slice(0, from) + '*'.repeat(Math.max(0, end - from)) + shown.slice(end);
@@ -52,20 +64,11 @@ export function printDiagnostics(
   findings: readonly Finding[],
   textOf: (file: string) => string | undefined,
 ): Diagnostic[] {
-  const tables = new Map<string, LineTable | null>();
-  const tableOf: TableOf = (file) => {
-    let table = tables.get(file);
-    if (table === undefined) {
-      const text = textOf(file);
-      table = text === undefined ? null : new LineTable(text);
-      tables.set(file, table);
-    }
-    return table;
-  };
+  const { tableOf, shownOf } = readerOf(textOf);
   const hidden = new Hidden(findings, tableOf);
   const kept = new Map<string, Diagnostic>();
-  for (const finding of findings) {
-    const printed = printOne(finding, tableOf, hidden);
+  for (const finding of byFile(findings)) {
+    const printed = printOne(finding, tableOf, shownOf, hidden);
     const { file, line, column, code, message } = printed;
     const key = JSON.stringify([file ?? '', line ?? 0, column ?? 0, code, message]);
     if (!kept.has(key)) kept.set(key, printed);
@@ -73,7 +76,46 @@ export function printDiagnostics(
   return [...kept.values()].sort(compare);
 }
 
-function printOne(finding: Finding, tableOf: TableOf, hidden: Hidden): Diagnostic {
+/** Keeps where the lines of all files begin, and of the texts only the last: a tree of broken files is as large as trees may be. */
+function readerOf(textOf: (file: string) => string | undefined): {
+  readonly tableOf: TableOf;
+  readonly shownOf: ShownOf;
+} {
+  const tables = new Map<string, LineStarts | null>();
+  let last: { readonly file: string; readonly text: string | undefined } | undefined;
+  const read = (file: string): string | undefined => {
+    if (last?.file !== file) last = { file, text: textOf(file) };
+    return last.text;
+  };
+  const tableOf: TableOf = (file) => {
+    const known = tables.get(file);
+    if (known !== undefined) return known;
+    const text = read(file);
+    const table = text === undefined ? null : new LineStarts(text);
+    tables.set(file, table);
+    return table;
+  };
+  const shownOf: ShownOf = (file) => {
+    const table = tableOf(file);
+    const text = table === null ? undefined : read(file);
+    return table === null || text === undefined ? null : { table, text };
+  };
+  return { tableOf, shownOf };
+}
+
+/** Those of a file one after the other, in the order that they have: each text is read once. */
+function byFile(findings: readonly Finding[]): Finding[] {
+  const files = new Map<string, Finding[]>();
+  for (const finding of findings) {
+    const file = finding.range?.file ?? '';
+    const known = files.get(file);
+    if (known === undefined) files.set(file, [finding]);
+    else known.push(finding);
+  }
+  return [...files.values()].flat();
+}
+
+function printOne(finding: Finding, tableOf: TableOf, shownOf: ShownOf, hidden: Hidden): Diagnostic {
   const file = finding.range?.file ?? finding.file;
   const { severity, code } = finding;
   const { message, path, hint } = shownTexts(finding);
@@ -82,7 +124,7 @@ function printOne(finding: Finding, tableOf: TableOf, hidden: Hidden): Diagnosti
     code,
     message,
     ...(file === undefined ? {} : { file }),
-    ...(finding.range === undefined ? {} : place(finding.range, tableOf(finding.range.file), hidden)),
+    ...(finding.range === undefined ? {} : place(finding.range, shownOf(finding.range.file), hidden)),
     ...(path === undefined ? {} : { path }),
     ...(hint === undefined ? {} : { hint }),
     ...(finding.related === undefined || finding.related.length === 0
@@ -107,15 +149,16 @@ function shownTexts({ message, path, hint }: Finding) {
   };
 }
 
-function place(range: Range, table: LineTable | null, hidden: Hidden): Partial<Diagnostic> {
-  if (table === null) return {};
+function place(range: Range, shown: ReturnType<ShownOf>, hidden: Hidden): Partial<Diagnostic> {
+  if (shown === null) return {};
+  const { table } = shown;
   const from = table.at(range.start);
   const to = table.at(range.end);
   const at = { line: from.line, column: from.column, endLine: to.line, endColumn: to.column };
   const first = Math.max(1, from.line - linesBefore);
   const numbers = Array.from({ length: from.line - first + 1 }, (_, index) => first + index);
   const excerpt = excerptOf(
-    numbers.map((line) => hidden.excerpt(table, range.file, line)),
+    numbers.map((line) => hidden.excerpt(shown, range.file, line)),
     first,
     at,
   );
@@ -125,8 +168,6 @@ function place(range: Range, table: LineTable | null, hidden: Hidden): Partial<D
 function start(range: Range, tableOf: TableOf): { file: string; line: number; column: number } {
   return { file: range.file, ...(tableOf(range.file)?.at(range.start) ?? { line: 1, column: 1 }) };
 }
-
-const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 function compare(a: Diagnostic, b: Diagnostic): number {
   return (

@@ -17,8 +17,7 @@ export interface Unclosed {
   readonly opener: string;
 }
 
-const CORE_TAG =
-  /^!(?:!(?:map|seq|str|null|bool|int|float)|<tag:yaml\.org,2002:(?:map|seq|str|null|bool|int|float)>)?$/;
+const coreTag = /^!(?:!(?:map|seq|str|null|bool|int|float)|<tag:yaml\.org,2002:(?:map|seq|str|null|bool|int|float)>)?$/;
 
 /** Tokens of the whole text, or the findings for which it must not be composed. Never throws. */
 export function scanYaml(file: string, text: string, limits: SourceLimits): Scan {
@@ -63,7 +62,7 @@ function tokenize(text: string, limits: SourceLimits, report: Report): CST.Token
         reportDepth(limits, report, parser.offset);
         return null;
       }
-      if (STARTS_VALUE.has(lexeme)) counts.values++;
+      if (valueLexemes.has(lexeme)) counts.values++;
       if (counts.values > limits.maxNodes || ++counts.lexemes > limits.maxTokens) {
         const message = `The file holds more than ${limits.maxNodes} values or ${limits.maxTokens} tokens`;
         report('yaml-too-large', message, parser.offset, 1, 'Split it into several files.');
@@ -91,7 +90,7 @@ function reportFlood(tokens: readonly CST.Token[], report: Report): null {
   return null;
 }
 
-const STARTS_VALUE: ReadonlySet<string> = new Set([CST.SCALAR, '[', '{', '-', ',', ':', '?', '---']);
+const valueLexemes: ReadonlySet<string> = new Set([CST.SCALAR, '[', '{', '-', ',', ':', '?', '---']);
 
 /** Looks at directives, tags, depth and what is not closed in one token of the stream, without recursion. */
 function inspect(top: CST.Token, limits: SourceLimits, unclosed: Unclosed[], report: Report): void {
@@ -104,7 +103,6 @@ function inspect(top: CST.Token, limits: SourceLimits, unclosed: Unclosed[], rep
   for (let item = open.pop(); item !== undefined; item = open.pop()) {
     const { token, depth } = item;
     if (token === null || token === undefined) continue;
-    if (token.type === 'block-scalar') inspectTags(token.props, report);
     const opener = openerOf(token);
     if (opener !== null) unclosed.push({ start: token.offset, opener });
     if (!CST.isCollection(token)) continue;
@@ -139,7 +137,7 @@ function inspectDirective(token: CST.Directive, report: Report): void {
 
 function inspectTags(tokens: readonly CST.Token[], report: Report): void {
   for (const token of tokens) {
-    if (token.type !== 'tag' || CORE_TAG.test(token.source)) continue;
+    if (token.type !== 'tag' || coreTag.test(token.source)) continue;
     const message = `The tag ${quoted(token.source).slice(1, -1)} is not in the YAML core schema`;
     report('yaml-tag', message, token.offset, token.source.length, 'Remove the tag, or put the value in quotes.');
   }

@@ -86,7 +86,7 @@ const fill = (unit: string, before = '', after = ''): string =>
   before + unit.repeat(Math.floor((size - before.length - after.length) / unit.length)) + after;
 
 /** Megabytes of what parsers choke on; each must end in a verdict (hazards of the library: quadratic keys, deep recursion). */
-const FLOODS: { readonly [name: string]: string } = {
+const floods: { readonly [name: string]: string } = {
   'open brackets': fill('['),
   'open braces': fill('{a: '),
   'nested list marks': fill('- '),
@@ -110,13 +110,13 @@ const FLOODS: { readonly [name: string]: string } = {
   'typed brackets': `${'['.repeat(3000)}!!int "`,
 };
 
-for (const [name, text] of Object.entries(FLOODS)) {
+for (const [name, text] of Object.entries(floods)) {
   test(`a megabyte of ${name} gives a result`, () =>
     examine('a.yaml', new TextEncoder().encode(text).subarray(0, size)));
 }
 
 test('a flat map of many keys is no error, and its last duplicate is found', () => {
-  const text = `${FLOODS['many keys']}\nk7: again\n`;
+  const text = `${floods['many keys']}\nk7: again\n`;
   const codes = readSource('a.yaml', new TextEncoder().encode(text)).findings.map((f) => f.code);
   assert.deepEqual(codes, ['duplicate-key']);
 });

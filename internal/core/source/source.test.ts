@@ -264,7 +264,7 @@ test('a file of nothing but errors reports the first of them', () => {
 });
 
 test('only .yaml, .yml and .json hold documents', () => {
-  assert.deepEqual(['a.yaml', 'a.yml', 'a.json', 'a.YAML', 'a.md', 'yaml'].filter(isDocumentFile), [
+  assert.deepEqual(['a.yaml', 'a.yml', 'a.json', 'a.YAML', 'a.md', 'yaml', 'a.yaml.bak'].filter(isDocumentFile), [
     'a.yaml',
     'a.yml',
     'a.json',

@@ -8,12 +8,12 @@
 import type { Finding } from '../../domain/diagnostic.ts';
 import { decodeText } from './decode.ts';
 import { readJson } from './json.ts';
-import { DEFAULT_LIMITS, type SourceLimits } from './limits.ts';
+import { defaultLimits, type SourceLimits } from './limits.ts';
 import type { MapNode } from './node.ts';
 import { readYaml } from './yaml.ts';
 
 export { decodeText, tooLarge } from './decode.ts';
-export { LineTable } from './lines.ts';
+export { LineStarts } from './lines.ts';
 export type { SourceLimits } from './limits.ts';
 export { printDiagnostics, renderDiagnostic } from './print.ts';
 
@@ -45,7 +45,7 @@ export function isDocumentFile(file: string): boolean {
 
 /** Reads a `.json` file as strict JSON (one object) and any other as YAML 1.2, one or several documents. Never throws. */
 export function readSource(file: string, bytes: Uint8Array, limits: Partial<SourceLimits> = {}): Source {
-  const bounds = { ...DEFAULT_LIMITS, ...limits };
+  const bounds = { ...defaultLimits, ...limits };
   const decoded = decodeText(file, bytes, bounds.maxBytes);
   if (!decoded.ok)
     return { file, text: decoded.text, documents: [], broken: true, findings: [decoded.finding], nodes: 0 };

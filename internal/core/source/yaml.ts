@@ -18,12 +18,12 @@ import type { DiagnosticCode } from '../../domain/codes.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { JsonScalar } from '../../domain/json.ts';
 import { exactDigits } from '../../domain/number.ts';
-import { duplicateKey, LEAVES_THE_REST, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
+import { duplicateKey, nonFatalCodes, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 import { bareStar, bareTemplate, indentedTooFar, type Mistake, templateAndMore } from './mistakes.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
 import { readPlainYaml } from './plain.ts';
-import { HINTS, WORDS } from './yaml-words.ts';
+import { hints, words } from './yaml-words.ts';
 import { scanYaml, type Unclosed } from './scan.ts';
 
 /** Reads every document of a YAML text; one with a syntax error is left out, the others are kept. */
@@ -107,12 +107,11 @@ const errorsRead = 4;
 /** A document that holds nothing: no text, comments only, a bare `---` (docs/reference/compile.md#files). */
 function isEmpty(document: Document.Parsed): boolean {
   const { contents } = document;
-  if (contents === null) return true;
   return isScalar(contents) && contents.value === null && contents.source === '' && !contents.anchor && !contents.tag;
 }
 
 /** Errors of a document by whose place a wrong indentation is looked for. */
-const MISINDENTED: ReadonlySet<string> = new Set(['BLOCK_AS_IMPLICIT_KEY', 'MULTILINE_IMPLICIT_KEY']);
+const misindented: ReadonlySet<string> = new Set(['BLOCK_AS_IMPLICIT_KEY', 'MULTILINE_IMPLICIT_KEY']);
 /** Errors that are looked into for what was meant. */
 const meantErrors = 20;
 
@@ -193,8 +192,8 @@ class Builder {
     } else {
       const mistake = this.#mistake(code, start);
       if (mistake !== null) return this.#meant(mistake);
-      const [, plain = message, advice] = WORDS.find(([pattern]) => pattern.test(message)) ?? [];
-      const hint = isFlow ? 'Is the bracket closed, and indented further than its key?' : (advice ?? HINTS[code]);
+      const [, plain = message, advice] = words.find(([pattern]) => pattern.test(message)) ?? [];
+      const hint = isFlow ? 'Is the bracket closed, and indented further than its key?' : (advice ?? hints[code]);
       this.report('yaml-syntax', plain, start, end, hint);
     }
   }
@@ -202,7 +201,7 @@ class Builder {
   /** What was meant by what cannot be read, or null; looked for at the first few errors alone, which is what is read. */
   #mistake(code: string, start: number): Mistake | null {
     if (this.errors > meantErrors) return null;
-    if (MISINDENTED.has(code)) return indentedTooFar(this.#text, start);
+    if (misindented.has(code)) return indentedTooFar(this.#text, start);
     if (code === 'BAD_ALIAS') return bareStar(this.#text, start);
     return code === 'UNEXPECTED_TOKEN' ? (templateAndMore(this.#text, start) ?? bareStar(this.#text, start)) : null;
   }
@@ -235,7 +234,7 @@ class Builder {
   #push(finding: Finding): void {
     if (finding.severity === 'error') {
       this.errors++;
-      this.isFatal ||= !LEAVES_THE_REST.has(finding.code);
+      this.isFatal ||= !nonFatalCodes.has(finding.code);
     }
     if (this.findings.length < this.#limits.maxFindings) this.findings.push(finding);
     else this.#untold++;

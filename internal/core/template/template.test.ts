@@ -12,7 +12,7 @@ const payload = {
 
 const rendered = (template: Template | string, root: Json): string => renderWithin(template, root, 1_000_000).text;
 
-const RENDERED: readonly (readonly [name: string, template: string, expected: string])[] = [
+const renderedList: readonly (readonly [name: string, template: string, expected: string])[] = [
   ['a string', 'on {{chat.provider}}!', 'on huddle!'],
   ['white space inside the braces', '{{ chat.provider }}{{\n\tchat.count\n}}', 'huddle3'],
   ['a boolean', '{{ chat.open }}', 'true'],
@@ -35,7 +35,7 @@ const RENDERED: readonly (readonly [name: string, template: string, expected: st
   ['the inner pair of three braces', '{{{ chat.count }}}', '{3}'],
 ];
 
-for (const [name, template, expected] of RENDERED) {
+for (const [name, template, expected] of renderedList) {
   test(`rendering gives ${name}`, () => assert.equal(rendered(template, payload), expected));
 }
 
@@ -134,7 +134,7 @@ const scope = new Map([
   ['empty', ''],
 ]);
 
-const SUBSTITUTED: readonly (readonly [name: string, text: string, expected: string])[] = [
+const substituted: readonly (readonly [name: string, text: string, expected: string])[] = [
   ['a token', 'x {{ $a }} y', 'x A y'],
   ['free white space', '{{$a}}{{  $a\n}}{{\t$a}}', 'AAA'],
   ['a value that looks like a token, once', '{{ $b_1 }}', '{{ $a }}'],
@@ -144,7 +144,7 @@ const SUBSTITUTED: readonly (readonly [name: string, text: string, expected: str
   ['a dollar without braces untouched', '$a {$a} { {$a} }', '$a {$a} { {$a} }'],
 ];
 
-for (const [name, text, expected] of SUBSTITUTED) {
+for (const [name, text, expected] of substituted) {
   test(`substitution gives ${name}`, () => {
     const { text: result, problems } = substituteVariables(text, scope);
     assert.deepEqual([result, problems], [expected, []]);

@@ -28,9 +28,9 @@ export interface Substitution {
   readonly problems: readonly VariableProblem[];
 }
 
-const OPENING = /\{\{\s*\$/g;
-const NAME = /^\s*\$([A-Za-z_][A-Za-z0-9_]*)\s*$/;
-const MARK = /\}\}|\{\{/g;
+const openingPattern = /\{\{\s*\$/g;
+const namePattern = /^\s*\$([A-Za-z_][A-Za-z0-9_]*)\s*$/;
+const markPattern = /\}\}|\{\{/g;
 
 /**
  * Replaces every `{{ $name }}` whose name is in `scope`; white space inside the braces is free (docs/reference/compile.md#variables). Values are
@@ -41,15 +41,15 @@ export function substituteVariables(text: string, scope: ReadonlyMap<string, str
   let result = '';
   let from = 0;
   let tokens = 0;
-  OPENING.lastIndex = 0;
-  for (let opening = OPENING.exec(text); opening !== null; opening = OPENING.exec(text)) {
+  openingPattern.lastIndex = 0;
+  for (let opening = openingPattern.exec(text); opening !== null; opening = openingPattern.exec(text)) {
     const start = opening.index;
     tokens++;
-    MARK.lastIndex = start + opening[0].length;
-    const mark = MARK.exec(text);
+    markPattern.lastIndex = start + opening[0].length;
+    const mark = markPattern.exec(text);
     const closed = mark?.[0] === '}}';
     const end = closed ? mark.index + 2 : (mark?.index ?? text.length);
-    const name = closed ? NAME.exec(text.slice(start + 2, end - 2))?.[1] : undefined;
+    const name = closed ? namePattern.exec(text.slice(start + 2, end - 2))?.[1] : undefined;
     const value = name === undefined ? undefined : scope.get(name);
     if (value !== undefined) {
       result += text.slice(from, start) + value;
@@ -64,7 +64,7 @@ export function substituteVariables(text: string, scope: ReadonlyMap<string, str
         end,
       });
     }
-    OPENING.lastIndex = end;
+    openingPattern.lastIndex = end;
   }
   return { text: from === 0 ? text : result + text.slice(from), tokens, problems };
 }

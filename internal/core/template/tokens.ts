@@ -17,12 +17,12 @@ export interface Template {
 }
 
 /** A path of segments without white space, dots or braces; one that begins with `$` is a variable and no path. */
-const PATH_TOKEN = /\{\{\s*([^\s{}.$][^\s{}.]*(?:\.[^\s{}.]+)*)\s*\}\}/g;
+const pathToken = /\{\{\s*([^\s{}.$][^\s{}.]*(?:\.[^\s{}.]+)*)\s*\}\}/g;
 
 /** Finds the path tokens of a text. Braces around anything else are text. */
 export function parseTemplate(text: string): Template {
   const tokens: TemplateToken[] = [];
-  for (const match of text.matchAll(PATH_TOKEN)) {
+  for (const match of text.matchAll(pathToken)) {
     const path = match[1] ?? '';
     tokens.push({ path, segments: path.split('.'), start: match.index, end: match.index + match[0].length });
   }

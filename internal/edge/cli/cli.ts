@@ -4,8 +4,8 @@
 // stderr. Never reads the process by itself, never prints a token, holds no business rule: commands that need a
 // server are thin clients of the HTTP API, the offline ones call the same compile that the daemon calls.
 
-import { MESSAGES } from '../../domain/messages.ts';
-import { Misuse, type Problem, Refusal } from './failure.ts';
+import { messagesTable } from '../../domain/messages.ts';
+import { UsageError, type ProblemDetails, Refusal } from './failure.ts';
 import { createScreen, type Format, type Screen } from './screen.ts';
 import { parseArgv, type Parsed } from './parse.ts';
 import { globalOptions } from './table-global.ts';
@@ -31,7 +31,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
     return await dispatch(parsed, commands, io, screen);
   } catch (error) {
     screen.progress('');
-    if (error instanceof Misuse) return report(screen, misuseProblem(error), error.hint, 2);
+    if (error instanceof UsageError) return report(screen, misuseProblem(error), error.hint, 2);
     if (error instanceof Refusal) return await refuse(screen, error);
     throw error;
   }
@@ -80,7 +80,7 @@ async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: Cl
     else {
       const inside = commands.filter((each) => words.every((word, index) => each.words[index] === word));
       const shown = groupHelp(words, commands, screen.errPaint);
-      if (!help) throw new Misuse(`svc ${words.join(' ')} needs a command`, screen.json ? undefined : shown);
+      if (!help) throw new UsageError(`svc ${words.join(' ')} needs a command`, screen.json ? undefined : shown);
       screen.emit(helpJson(inside), () => groupHelp(words, commands, screen.paint));
     }
     return 0;
@@ -97,7 +97,8 @@ async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: Cl
 function named(error: Refusal, { words, args }: CommandSpec, [given]: readonly string[]): Refusal {
   const { problem, hint } = error;
   const isThing = words.length === 2 && /^(?:NAME|ID|SLUG)$/.test(args[0]?.name ?? '');
-  if (problem.status !== 404 || problem.detail !== MESSAGES.notVisible || !isThing || given === undefined) return error;
+  if (problem.status !== 404 || problem.detail !== messagesTable.notVisible || !isThing || given === undefined)
+    return error;
   return new Refusal({ ...problem, detail: `There is no ${words[0]} ${given}, or it is not visible to you.` }, hint);
 }
 
@@ -126,7 +127,7 @@ function makeCall(
     only,
     arg: (name) => {
       const value = parsed.args[position(name)];
-      if (value === undefined) throw new Misuse(`${name} is missing`);
+      if (value === undefined) throw new UsageError(`${name} is missing`);
       return value;
     },
     optionalArg: (name) => parsed.args[position(name)],
@@ -145,14 +146,14 @@ function makeCall(
   };
 }
 
-function misuseProblem(error: Misuse): Problem {
+function misuseProblem(error: UsageError): ProblemDetails {
   return { type: 'about:blank', title: 'Misuse', code: 'misuse', detail: error.message };
 }
 
 /** Whether failures are documents too. */
 const isDocument = (screen: Screen): boolean => screen.json && screen.format !== 'name';
 
-function report(screen: Screen, problem: Problem, hint: string | undefined, code: number): number {
+function report(screen: Screen, problem: ProblemDetails, hint: string | undefined, code: number): number {
   if (isDocument(screen)) screen.note(JSON.stringify(hint === undefined ? problem : { ...problem, hint }));
   else {
     screen.note(`${screen.errPaint('red', 'svc:')} ${problem.detail ?? problem.title ?? 'failed'}`);

@@ -4,7 +4,7 @@
 
 import type { Answers, Given, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import { readPayload } from '../../core/match/match.ts';
-import { type Problem, Refusal, refusal } from './failure.ts';
+import { type ProblemDetails, Refusal, refusal } from './failure.ts';
 import { findServer, type ServerSettings } from './settings.ts';
 import { type SseMessage, sseMessages } from './sse.ts';
 import type { Call } from './types.ts';
@@ -261,12 +261,12 @@ async function readJson(response: Response, server: ServerSettings): Promise<unk
   throw new Refusal(problem, hintFor(response.status, problem.code, server));
 }
 
-function toProblem(response: Response, value: unknown, server: ServerSettings): Problem {
+function toProblem(response: Response, value: unknown, server: ServerSettings): ProblemDetails {
   const { detail, title } = Object(value) as { readonly detail?: unknown; readonly title?: unknown };
   if (!response.ok && (typeof detail === 'string' || typeof title === 'string')) {
     return JSON.parse(
       redact(JSON.stringify({ status: response.status, ...(value as object) }), server.token),
-    ) as Problem;
+    ) as ProblemDetails;
   }
   const what = response.ok ? 'with something that is not JSON' : `${response.status} ${response.statusText}`.trim();
   return {

@@ -5,7 +5,7 @@ import { diffJson } from '../../core/plan/plan.ts';
 import type { Json } from '../../domain/json.ts';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { printChange } from './print-run.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -36,10 +36,10 @@ async function sidesOf(call: Call, client: Client): Promise<readonly [Side, Side
     ];
   }
   if (!/^\d+$/.test(b)) {
-    if (c !== undefined) throw new Misuse('a third argument goes with two revisions', 'svc agent diff triage 3 5');
+    if (c !== undefined) throw new UsageError('a third argument goes with two revisions', 'svc agent diff triage 3 5');
     return [a, sideOf(b)];
   }
-  if (c !== undefined && !/^\d+$/.test(c)) throw new Misuse(`"${c}" is not a revision`);
+  if (c !== undefined && !/^\d+$/.test(c)) throw new UsageError(`"${c}" is not a revision`);
   return [
     { name: a.name, revision: Number(b) },
     c === undefined ? { name: a.name } : { name: a.name, revision: Number(c) },

@@ -8,7 +8,7 @@ import type { DryRun, Spending } from '../../../schemas/api/common.ts';
 import { isExactNumber, readPayload } from '../../core/match/match.ts';
 import { connect } from './client.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { readJson } from './input.ts';
 import { jsonLines, type Row, rowOf, short, showList } from './lists.ts';
 import { shortCommit } from './print-run.ts';
@@ -147,7 +147,7 @@ export const agentHistory: Handler = async (call) => {
 export const agentStart: Handler = async (call) => {
   const file = call.text('input');
   const message = call.text('message');
-  if (message?.trim() === '') throw new Misuse('--message is empty');
+  if (message?.trim() === '') throw new UsageError('--message is empty');
   const input = file === undefined ? undefined : await readJson(call, file, '--input', readPayload);
   const client = await connect(call);
   const body = { ...(message !== undefined && { message }), ...(input !== undefined && { input }) };

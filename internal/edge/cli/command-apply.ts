@@ -10,7 +10,7 @@ import { contextOf } from './settings.ts';
 import { compileTree, type CompiledTree } from './tree.ts';
 import type { Call, Handler } from './types.ts';
 
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 export const diffCommand: Handler = (call) => run(call, true);
 export const applyCommand: Handler = (call) => run(call, call.flag('dry-run'));
@@ -71,7 +71,7 @@ function filesOf({ bundle }: CompiledTree): apply.ApplyFile[] {
 
 function asText(path: string, bytes: Uint8Array): apply.ApplyFile | undefined {
   try {
-    return { path, content: UTF8.decode(bytes) };
+    return { path, content: utf8.decode(bytes) };
   } catch {
     // Not UTF-8: an image, or a mistake that the server reports at its place.
     return undefined;

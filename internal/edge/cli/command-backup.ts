@@ -9,24 +9,24 @@ import { DataDirInUse } from '../../adapters/postgres/data-lock.ts';
 import { backUp, checkUpgrade, type Manifest, restore } from '../../flows/backup/backup.ts';
 import { doctorText } from './command-doctor.ts';
 import { ownVersion } from './command-version.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { count } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-const FLAGS = ['config', 'database-url', 'master-key-file'] as const;
+const flags = ['config', 'database-url', 'master-key-file'] as const;
 
 /** The settings of svcd, as the environment, the configuration file and these flags give them. */
 function settingsOf(call: Call): Config {
   const { env, cwd, home } = call.io;
   const given = [
-    ...FLAGS.map((name) => [name, call.text(name)] as const),
+    ...flags.map((name) => [name, call.text(name)] as const),
     ['data-dir', call.global('data-dir')] as const,
   ];
   const argv = given.flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
   try {
     return loadConfig({ env: { ...env, HOME: home }, argv, cwd });
   } catch (error) {
-    if (error instanceof ConfigError) throw new Misuse(error.message);
+    if (error instanceof ConfigError) throw new UsageError(error.message);
     throw error;
   }
 }
@@ -37,7 +37,7 @@ async function told<T>(work: Promise<T>): Promise<T> {
     return await work;
   } catch (error) {
     if (error instanceof Fault) throw refusal(error.code, error.message);
-    if (error instanceof ConfigError) throw new Misuse(error.message);
+    if (error instanceof ConfigError) throw new UsageError(error.message);
     if (error instanceof DataDirInUse) throw refusal('data-dir-in-use', error.message);
     const { code } = error as NodeJS.ErrnoException;
     if (typeof code === 'string') throw refusal('failed', (error as Error).message);

@@ -3,7 +3,7 @@
 
 import { relative, resolve } from 'node:path';
 import type { Resource } from '../../domain/spec.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { clean, resourceCount } from './text.ts';
 import { type CompiledTree, compileOutput, treePath } from './tree.ts';
 import type { Call, Handler } from './types.ts';
@@ -28,7 +28,7 @@ function resourceText(resource: Resource, call: Call, lines: (value: unknown, in
 export const validateCommand: Handler = async (call) => {
   const strict = call.flag('strict');
   const format = call.text('format');
-  if (format !== undefined && call.json) throw new Misuse('give one of --format and --json');
+  if (format !== undefined && call.json) throw new UsageError('give one of --format and --json');
   const output = await compileOutput(call, strict);
   const { ok, diagnostics } = output;
   const code = !ok || (strict && diagnostics.length > 0) ? 1 : 0;

@@ -5,7 +5,7 @@ import * as connections from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
 import { type Client, connect } from './client.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { jsonLines, rowOf, showList } from './lists.ts';
 import { statusColour } from './print-run.ts';
@@ -23,8 +23,8 @@ interface ProviderShape {
   readonly config: { readonly [option: string]: string };
 }
 
-/** Contract, section 3, `P/connections`. */
-const PROVIDERS: { readonly [provider: string]: ProviderShape } = {
+/** What a connection of each provider is made of (docs/reference/connections.md#connections). */
+const providers: { readonly [provider: string]: ProviderShape } = {
   codehost: {
     secret: ['webhookSecret', 'webhook secret'],
     files: { 'private-key-file': 'privateKey' },
@@ -66,8 +66,8 @@ export const connectionList: Handler = async (call) => {
 
 export const connectionAdd: Handler = async (call) => {
   const provider = call.arg('PROVIDER');
-  const shape = PROVIDERS[provider];
-  if (shape === undefined) throw new Misuse(`PROVIDER is one of ${Object.keys(PROVIDERS).join(', ')}`);
+  const shape = providers[provider];
+  if (shape === undefined) throw new UsageError(`PROVIDER is one of ${Object.keys(providers).join(', ')}`);
   refuseForeign(call, provider, shape);
   const config: { [key: string]: string } = {};
   for (const [option, key] of Object.entries(shape.config)) {
@@ -96,10 +96,10 @@ export const connectionAdd: Handler = async (call) => {
 
 // An option of another provider would be dropped without a word.
 function refuseForeign(call: Call, provider: string, shape: ProviderShape): void {
-  for (const other of Object.values(PROVIDERS)) {
+  for (const other of Object.values(providers)) {
     for (const option of Object.keys({ ...other.files, ...other.config })) {
       if (call.text(option) !== undefined && shape.files[option] === undefined && shape.config[option] === undefined) {
-        throw new Misuse(`--${option} is not for ${provider}`);
+        throw new UsageError(`--${option} is not for ${provider}`);
       }
     }
   }
@@ -149,7 +149,7 @@ function detailText(call: Call, connection: Detail): string {
 
 /** What gets a connection back to work; undefined where it does. */
 function adviceOf({ name, provider, status }: Pick<Detail, 'name' | 'provider' | 'status'>): string | undefined {
-  const own = PROVIDERS[provider] !== undefined && provider !== 'mcp';
+  const own = providers[provider] !== undefined && provider !== 'mcp';
   const again = provider === 'mcp' ? `svc connect mcp ${name}` : `svc connect provider ${provider} ${name}`;
   switch (status) {
     case 'authorization_required':
@@ -193,7 +193,7 @@ export const connectionEdit: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
   const { provider } = await read(client, name);
-  const shape = PROVIDERS[provider];
+  const shape = providers[provider];
   if (shape === undefined || Object.keys(shape.config).length === 0) {
     throw refusal('wrong-provider', `${name} has no settings of its own`, `svc connection show ${name}`);
   }
@@ -204,7 +204,7 @@ export const connectionEdit: Handler = async (call) => {
     if (value !== undefined) config[key] = value;
   }
   if (Object.keys(config).length === 0) {
-    throw new Misuse(
+    throw new UsageError(
       `nothing to change: give ${Object.keys(shape.config)
         .map((option) => `--${option}`)
         .join(', ')}`,
@@ -219,7 +219,7 @@ export const connectionSetCredentials: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
   const { provider } = await read(client, name);
-  const shape = PROVIDERS[provider];
+  const shape = providers[provider];
   if (shape === undefined) {
     throw refusal(
       'wrong-provider',

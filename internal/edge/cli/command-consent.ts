@@ -7,7 +7,7 @@ import * as api from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
 import { openBrowser } from './browser.ts';
 import { type Client, connect } from './client.ts';
-import { Misuse, Refusal, refusal } from './failure.ts';
+import { UsageError, Refusal, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { pause } from './sse.ts';
 import { clean } from './text.ts';
@@ -33,12 +33,12 @@ export const connectMcp: Handler = async (call) => {
   const clientId = call.text('client-id');
   const scopes = call.list('scope');
   if (clientId === undefined && call.text('client-secret-file') !== undefined) {
-    throw new Misuse('--client-secret-file goes with --client-id');
+    throw new UsageError('--client-secret-file goes with --client-id');
   }
   const client = await connect(call);
   const known = await find(client, name);
   if (known === undefined && url === undefined) {
-    throw new Misuse(`there is no connection ${name}`, 'give --url, the address of the tool server');
+    throw new UsageError(`there is no connection ${name}`, 'give --url, the address of the tool server');
   }
   if (known !== undefined) requireSame(known, { provider: 'mcp', url, clientId });
   const make = async (): Promise<NewConnection> => {
@@ -161,11 +161,11 @@ async function waitUntilOver(call: Call, client: Client, { name, attemptId, expi
     }
     call.screen.progress('');
     const why = reason === null ? '' : ` (${clean(reason, true)})`;
-    throw refusal(`consent-${status}`, `the consent to ${name} is ${status}${why}`, HINTS[status] ?? 'begin again');
+    throw refusal(`consent-${status}`, `the consent to ${name} is ${status}${why}`, hints[status] ?? 'begin again');
   }
 }
 
-const HINTS: { readonly [status: string]: string } = {
+const hints: { readonly [status: string]: string } = {
   uncertain: 'nobody knows whether the authorization server gave a token: begin again',
   cancelled: 'it was cancelled, or another one was begun in its place',
   expired: 'nobody consented within 15 minutes: begin again',

@@ -1,13 +1,13 @@
 // `svc context …`: several servers, organizations and projects under names, one of them in use.
 
 import { join } from 'node:path';
-import { BUILT_IN, type Context, type Contexts, readContexts, writeContexts } from './contexts.ts';
-import { Misuse, refusal } from './failure.ts';
+import { builtIn, type Context, type Contexts, readContexts, writeContexts } from './contexts.ts';
+import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { contextsFile, dataDirOf, readClientFile, readLogin } from './settings.ts';
 import { nearest, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 interface Listed extends Omit<Context, 'token'> {
   readonly name: string;
@@ -62,10 +62,10 @@ export const contextUse: Handler = async (call) => {
 export const contextAdd: Handler = async (call) => {
   const name = call.arg('NAME');
   const url = call.global('url');
-  if (!/^[A-Za-z0-9_.-]{1,64}$/.test(name)) throw new Misuse('NAME has letters, digits, _, . and -');
-  if (BUILT_IN.some((one) => one === name)) throw new Misuse(`${name} is always there`);
+  if (!/^[A-Za-z0-9_.-]{1,64}$/.test(name)) throw new UsageError('NAME has letters, digits, _, . and -');
+  if (builtIn.some((one) => one === name)) throw new UsageError(`${name} is always there`);
   if (url === undefined || !/^https?:\/\//.test(url))
-    throw new Misuse('--url is missing: http:// or https:// and the server');
+    throw new UsageError('--url is missing: http:// or https:// and the server');
   const token = (call.global('token') ?? (await readSecret(call, `token for ${url}`))).trim();
   const kept = await readContexts(contextsFile(call));
   const { origin, pathname } = new URL(url);

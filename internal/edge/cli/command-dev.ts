@@ -14,9 +14,9 @@ import * as sessions from '../../../schemas/api/sessions.ts';
 import { readPayload } from '../../core/match/match.ts';
 import type { Json } from '../../domain/json.ts';
 import { type Client, connect, createClient } from './client.ts';
-import { devAgent, type DevAgent, type DevEvent, toldFor } from './dev-tree.ts';
+import { devAgent, type DevAgent, type DevEvent, promptFor } from './dev-tree.ts';
 import { printDiagnostics } from './diagnostics.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { harnessCommands } from './command-harness.ts';
 import { readJson, readText } from './input.ts';
 import { wholeId } from './ids.ts';
@@ -28,8 +28,15 @@ import { compileOutput } from './tree.ts';
 import type { Call, Handler } from './types.ts';
 
 /** Of the installation's settings: what the daemon here has of its own. */
-const OWN = ['SVC_DATA_DIR', 'SVC_DATABASE_URL', 'SVC_DATABASE_DIRECT_URL', 'SVC_LISTEN', 'SVC_BASE_URL', 'SVC_ROLES'];
-const NOT_ITS = [...OWN, 'SVC_MASTER_KEY_FILE', 'SVC_URL', 'SVC_TOKEN', 'SVC_ORG', 'SVC_PROJECT', 'SVC_CONTEXT'];
+const ownList = [
+  'SVC_DATA_DIR',
+  'SVC_DATABASE_URL',
+  'SVC_DATABASE_DIRECT_URL',
+  'SVC_LISTEN',
+  'SVC_BASE_URL',
+  'SVC_ROLES',
+];
+const notIts = [...ownList, 'SVC_MASTER_KEY_FILE', 'SVC_URL', 'SVC_TOKEN', 'SVC_ORG', 'SVC_PROJECT', 'SVC_CONTEXT'];
 /** How often, and after how many milliseconds each time, its last words are looked for. */
 const lastWords = 10;
 const lastWordsMs = 200;
@@ -37,7 +44,7 @@ const madeUp = 'made-up-by-svc-dev';
 
 export const devCommand: Handler = async (call) => {
   const timeout = parseDurationSeconds(call.text('timeout') ?? '10m');
-  if (timeout === undefined) throw new Misuse('--timeout takes a duration such as 60s or 5m');
+  if (timeout === undefined) throw new UsageError('--timeout takes a duration such as 60s or 5m');
   const agent = await agentOf(call);
   const messages = await messagesOf(call, agent);
   const values = await secretsOf(call);
@@ -100,7 +107,7 @@ async function messagesOf(call: Call, agent: DevAgent): Promise<string[]> {
   if (told.length > 0) return told;
   const { initialPrompt } = agent.spec;
   if (initialPrompt !== undefined) return [initialPrompt];
-  throw new Misuse('there is nothing to tell it', 'give --message TEXT, --event FILE or --replay ID');
+  throw new UsageError('there is nothing to tell it', 'give --message TEXT, --event FILE or --replay ID');
 }
 
 /** `{ "key": …, "payload": … }`, as the API shows an event; or a payload alone, with --key. */
@@ -108,13 +115,13 @@ function eventOf(value: unknown, key: string | undefined, file: string): DevEven
   const { key: own, event, payload } = Object(value) as { readonly [member: string]: unknown };
   const named = key ?? (typeof own === 'string' ? own : typeof event === 'string' ? event : undefined);
   if (named === undefined)
-    throw new Misuse(`--event: ${file} names no key`, 'give --key KEY, such as webhook.received');
+    throw new UsageError(`--event: ${file} names no key`, 'give --key KEY, such as webhook.received');
   const isWhole = payload !== undefined && (typeof own === 'string' || typeof event === 'string');
   return { key: named, payload: (isWhole ? payload : value) as Json };
 }
 
 function textFor(call: Call, agent: DevAgent, event: DevEvent): string {
-  const told = toldFor(agent, event);
+  const told = promptFor(agent, event);
   if ('why' in told) throw refusal('unmatched', clean(told.why, true));
   say(call, `${event.key} wakes trigger ${told.ordinal}`);
   return told.text;
@@ -140,7 +147,7 @@ async function startDaemon(call: Call, dataDir: string, stop: AbortSignal): Prom
     ...(await harnessCommands(call)),
     HOME: call.io.home,
   };
-  for (const name of NOT_ITS) delete env[name];
+  for (const name of notIts) delete env[name];
   const args = [main, '--data-dir', dataDir, '--listen', '127.0.0.1:0', '--log-level', 'warn'];
   const config = call.text('config');
   if (config !== undefined) args.push('--config', resolve(call.io.cwd, config));

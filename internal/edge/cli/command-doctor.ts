@@ -9,12 +9,12 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
-import { Misuse, Refusal } from './failure.ts';
+import { UsageError, Refusal } from './failure.ts';
 import { dataDirOf, findServer, readClientFile, type ServerSettings } from './settings.ts';
 import { clean, count, durationText, type Paint } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-export type Check = repositories.DoctorCheck;
+export type DoctorCheck = repositories.DoctorCheck;
 
 /** Of the HTTP API that this program was written for. */
 const apiVersion = '1';
@@ -36,7 +36,7 @@ async function retryJobs(call: Call): Promise<void> {
   if (!call.json) call.screen.note(`${count(retried, 'job')} will run again`);
 }
 
-export function doctorText(checks: readonly Check[], paint: Paint): string {
+export function doctorText(checks: readonly DoctorCheck[], paint: Paint): string {
   const marks = { ok: paint('green', '✓'), warning: paint('yellow', '!'), error: paint('red', '✗') };
   const width = Math.max(...checks.map((check) => check.name.length));
   return checks
@@ -47,11 +47,11 @@ export function doctorText(checks: readonly Check[], paint: Paint): string {
     .join('\n');
 }
 
-async function checkNode(): Promise<Check> {
+async function checkNode(): Promise<DoctorCheck> {
   return { name: 'program', status: 'ok', message: `svc ${await ownVersion()} on node ${process.versions.node}` };
 }
 
-async function checkClientFile(call: Call): Promise<Check[]> {
+async function checkClientFile(call: Call): Promise<DoctorCheck[]> {
   const path = join(dataDirOf(call), 'client.json');
   const name = 'client.json';
   try {
@@ -83,12 +83,12 @@ async function checkClientFile(call: Call): Promise<Check[]> {
   }
 }
 
-function failed(name: string, error: unknown): Check {
-  if (!(error instanceof Refusal) && !(error instanceof Misuse)) throw error;
+function failed(name: string, error: unknown): DoctorCheck {
+  if (!(error instanceof Refusal) && !(error instanceof UsageError)) throw error;
   return { name, status: 'error', message: error.message, ...(error.hint !== undefined && { hint: error.hint }) };
 }
 
-async function checkServer(call: Call): Promise<Check[]> {
+async function checkServer(call: Call): Promise<DoctorCheck[]> {
   let server: ServerSettings;
   try {
     server = await findServer(call);
@@ -100,7 +100,7 @@ async function checkServer(call: Call): Promise<Check[]> {
   return [...reach, ...(await checkReady(server)), ...(await checkToken(server, call))];
 }
 
-async function checkReach(server: ServerSettings, call: Call): Promise<Check[]> {
+async function checkReach(server: ServerSettings, call: Call): Promise<DoctorCheck[]> {
   const startedMs = call.io.now().getTime();
   let response: Response;
   try {
@@ -129,7 +129,7 @@ async function checkReach(server: ServerSettings, call: Call): Promise<Check[]> 
       },
     ];
   }
-  const checks: Check[] = [
+  const checks: DoctorCheck[] = [
     {
       name: 'server',
       status: 'ok',
@@ -142,7 +142,7 @@ async function checkReach(server: ServerSettings, call: Call): Promise<Check[]> 
 }
 
 /** `skewMs` above zero: the server's clock is ahead. Its header is exact to a second. */
-export function clockCheck(skewMs: number): Check {
+export function clockCheck(skewMs: number): DoctorCheck {
   const name = 'clock';
   if (Math.abs(skewMs) < clockWarningMs) return { name, status: 'ok', message: 'this machine and the server agree' };
   const direction = skewMs > 0 ? 'behind' : 'ahead of';
@@ -154,7 +154,7 @@ export function clockCheck(skewMs: number): Check {
   };
 }
 
-async function checkReady(server: ServerSettings): Promise<Check[]> {
+async function checkReady(server: ServerSettings): Promise<DoctorCheck[]> {
   const response = await fetch(`${server.url}/readyz`, {
     redirect: 'manual',
     signal: AbortSignal.timeout(10_000),
@@ -188,7 +188,7 @@ function unreadyReasons(text: string): { name: string; reason: string }[] {
 const hintOf = (name: string): { hint?: string } =>
   name === 'keys' ? { hint: 'put the missing key back into SVC_MASTER_KEY_FILE; it is read again within seconds' } : {};
 
-async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> {
+async function checkToken(server: ServerSettings, call: Call): Promise<DoctorCheck[]> {
   if (server.token === undefined) {
     return [
       {
@@ -213,7 +213,7 @@ async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> 
   }
 }
 
-async function versionCheck(client: Client): Promise<Check> {
+async function versionCheck(client: Client): Promise<DoctorCheck> {
   const name = 'version';
   const theirs = String(
     (Object((await client.call(server.getDescription))['info']) as { version?: unknown }).version ?? '-',

@@ -6,7 +6,7 @@ import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../schemas
 import * as api from '../../../schemas/api/errtrack.ts';
 import { openBrowser } from './browser.ts';
 import { type Client, connect } from './client.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -67,7 +67,7 @@ function done(call: Call, message: string): number {
   return 0;
 }
 
-const WAITING: readonly ErrtrackAttempt['status'][] = [
+const waiting: readonly ErrtrackAttempt['status'][] = [
   'awaiting_authorization',
   'exchanging',
   'awaiting_selection',
@@ -88,7 +88,7 @@ async function waitUntilConnected(
     if (attempt !== undefined) {
       const { status, reason } = await client.call(api.getErrtrackAttempt, { params: { attempt } });
       call.screen.progress(`waiting: ${status}`);
-      if (!WAITING.includes(status)) {
+      if (!waiting.includes(status)) {
         const why = reason === null ? '' : ` (${reason})`;
         throw refusal('setup-ended', `the setup is ${status}${why}`, 'begin again: svc connect errtrack');
       }
@@ -111,7 +111,7 @@ export const allowErrtrack: Handler = async (call) => {
   const client = await connect(call);
   const project = call.arg('PROJECT');
   const name = call.text('connection');
-  if (name === undefined) throw new Misuse('--connection names the connection');
+  if (name === undefined) throw new UsageError('--connection names the connection');
   const scope = { organizationId: client.server.org, projectId: project };
   const { items } = await readOptions(client, scope);
   const found = items.find((one) => one.name === name);

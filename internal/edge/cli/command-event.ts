@@ -49,8 +49,8 @@ export const eventList: Handler = async (call) => {
 async function doubt(call: Call): Promise<void> {
   const key = call.text('key');
   if (key === undefined || key.includes('*')) return;
-  const { KNOWN_EVENTS } = await import('../../domain/events.ts');
-  const near = KNOWN_EVENTS.has(key) ? undefined : nearest(key, KNOWN_EVENTS);
+  const { knownEvents } = await import('../../domain/events.ts');
+  const near = knownEvents.has(key) ? undefined : nearest(key, knownEvents);
   if (near !== undefined) call.screen.note(`no known source emits ${clean(key, true)}: did you mean ${near}?`);
 }
 

@@ -1,6 +1,6 @@
 // `svc explain FIELD`: what a field of an agent document is, from the table that compile reads documents by.
 
-import { type Explained, explain, nearestPath } from '../../../schemas/explain.ts';
+import { type Explained, explain, knownPart, nearestPath } from '../../../schemas/explain.ts';
 import { refusal } from './failure.ts';
 import { type Paint, pad } from './text.ts';
 import type { Handler } from './types.ts';
@@ -11,7 +11,10 @@ export const explainCommand: Handler = async (call) => {
   const [first, ...others] = found;
   if (first === undefined) {
     const near = nearestPath(path);
-    const hint = near === undefined ? 'svc explain lists the fields of the root.' : `Did you mean ${near}?`;
+    const part = knownPart(path);
+    const list =
+      part === undefined ? 'svc explain lists the fields of the root.' : `svc explain ${part} lists what is there.`;
+    const hint = near === undefined ? list : `Did you mean ${near}?`;
     throw refusal('no-such-field', `There is no field ${path} in an agent document`, hint);
   }
   // A path that several variants have is told of each; the first stands for all where one answer is asked for.
@@ -41,6 +44,11 @@ function textOf(field: Explained, paint: Paint): string {
     lines.push('', '  fields');
     for (const { name, required, description } of field.fields)
       lines.push(`    ${pad(required ? `${name}*` : name, width + 1)}  ${description}`);
+  }
+  if (field.kinds !== undefined) {
+    const width = Math.max(...field.kinds.map(({ path }) => path.length));
+    lines.push('', '  kinds');
+    for (const { path, description } of field.kinds) lines.push(`    svc explain ${pad(path, width)}  ${description}`);
   }
   return lines.join('\n');
 }

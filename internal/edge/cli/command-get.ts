@@ -1,7 +1,7 @@
 // `svc get KIND [NAME]` and `svc describe KIND [NAME]`: the lists and the views of every kind under the words that hands
 // know. They run the kind's own commands.
 
-import { Misuse, Refusal } from './failure.ts';
+import { UsageError, Refusal } from './failure.ts';
 import { nearest } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -12,7 +12,7 @@ interface Kind {
   readonly show?: string;
 }
 
-export const KINDS: readonly Kind[] = [
+export const kinds: readonly Kind[] = [
   { names: ['agents', 'agent', 'ag'], list: 'agent list', show: 'agent show' },
   { names: ['repos', 'repo', 'repository', 'repositories'], list: 'repo list', show: 'repo show' },
   { names: ['reconciles', 'reconcile', 'runs', 'run'], list: 'reconcile list', show: 'reconcile show' },
@@ -36,18 +36,22 @@ export const KINDS: readonly Kind[] = [
 /** `agents`, `agent/triage` and `agent triage`. */
 function meant(call: Call): { readonly kind: Kind; readonly name: string | undefined } {
   const [word = '', ...rest] = call.arg('KIND').split('/');
-  const kind = KINDS.find(({ names }) => names.includes(word.toLowerCase()));
+  const kind = kinds.find(({ names }) => names.includes(word.toLowerCase()));
   if (kind === undefined) {
     const near = nearest(
       word,
       // A short one is no better told by a guess at it.
-      KINDS.flatMap(({ names }) => names).filter((name) => name.length > 2),
+      kinds.flatMap(({ names }) => names).filter((name) => name.length > 2),
     );
-    const known = KINDS.map(({ names }) => names[0]).join(', ');
-    throw new Misuse(`there is no kind "${word}"`, near === undefined ? `one of ${known}` : `did you mean ${near}?`);
+    const known = kinds.map(({ names }) => names[0]).join(', ');
+    throw new UsageError(
+      `there is no kind "${word}"`,
+      near === undefined ? `one of ${known}` : `did you mean ${near}?`,
+    );
   }
   const inKind = rest.length === 0 ? undefined : rest.join('/');
-  if (inKind !== undefined && call.optionalArg('NAME') !== undefined) throw new Misuse('give KIND/NAME or KIND NAME');
+  if (inKind !== undefined && call.optionalArg('NAME') !== undefined)
+    throw new UsageError('give KIND/NAME or KIND NAME');
   return { kind, name: inKind ?? call.optionalArg('NAME') };
 }
 

@@ -10,13 +10,13 @@ import {
   variableOf,
 } from '../../adapters/harness/harness.ts';
 import { ConfigError, loadConfig } from '../../base/config/config.ts';
-import { type Harness, HARNESSES } from '../../domain/spec.ts';
-import { Misuse, refusal } from './failure.ts';
+import { type Harness, harnessNames } from '../../domain/spec.ts';
+import { UsageError, refusal } from './failure.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 /** Of the daemon's settings only what says where harnesses are; the rest may be wrong here without harm. */
-const SETTINGS = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG', ...HARNESSES.map(variableOf)];
+const settings = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG', ...harnessNames.map(variableOf)];
 
 interface Surroundings {
   readonly dataDir: string;
@@ -26,7 +26,7 @@ interface Surroundings {
 function surroundingsOf(call: Call): Surroundings {
   const { env, cwd, home } = call.io;
   const given = call.global('data-dir');
-  const picked = Object.fromEntries(SETTINGS.map((name) => [name, env[name]]));
+  const picked = Object.fromEntries(settings.map((name) => [name, env[name]]));
   try {
     const config = loadConfig({
       env: { ...picked, HOME: home },
@@ -36,7 +36,7 @@ function surroundingsOf(call: Call): Surroundings {
     const commands = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
     return { dataDir: config.dataDir, commands };
   } catch (error) {
-    if (error instanceof ConfigError) throw new Misuse(error.message);
+    if (error instanceof ConfigError) throw new UsageError(error.message);
     throw error;
   }
 }
@@ -51,7 +51,7 @@ function textOf(harness: Harness, found: ResolvedHarness): string {
 export const harnessList: Handler = async (call) => {
   const { dataDir, commands } = surroundingsOf(call);
   const items = await Promise.all(
-    HARNESSES.map(async (name) => {
+    harnessNames.map(async (name) => {
       const found = await resolveHarness({
         harness: name,
         dataDir,
@@ -80,7 +80,7 @@ export const harnessList: Handler = async (call) => {
 export async function harnessCommands(call: Call): Promise<{ [variable: string]: string | undefined }> {
   const { dataDir, commands } = surroundingsOf(call);
   const found: { [variable: string]: string | undefined } = {};
-  for (const harness of HARNESSES) {
+  for (const harness of harnessNames) {
     const one = await resolveHarness({ harness, dataDir, configured: commands[harness], nodePath: process.execPath });
     if ('argv' in one) found[variableOf(harness)] = JSON.stringify(one.argv);
   }

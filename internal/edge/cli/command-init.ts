@@ -4,8 +4,8 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { HARNESSES } from '../../domain/spec.ts';
-import { Misuse, refusal } from './failure.ts';
+import { harnessNames } from '../../domain/spec.ts';
+import { UsageError, refusal } from './failure.ts';
 import { findServer } from './settings.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -17,7 +17,7 @@ interface Wishes {
   readonly timezone: string;
 }
 
-const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+const namePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 
 async function wishesOf(call: Call): Promise<Wishes> {
   const { stdin, stderr } = call.io;
@@ -31,12 +31,13 @@ async function wishesOf(call: Call): Promise<Wishes> {
   };
   try {
     const name = await ask('name', 'name of the agent', 'triage');
-    const harness = await ask('harness', `harness, ${HARNESSES.join(' or ')}`, 'harness-a');
+    const harness = await ask('harness', `harness, ${harnessNames.join(' or ')}`, 'harness-a');
     const cron = call.text('cron');
-    if (cron !== undefined && call.text('event') !== undefined) throw new Misuse('give one of --event and --cron');
+    if (cron !== undefined && call.text('event') !== undefined) throw new UsageError('give one of --event and --cron');
     const event = cron === undefined ? await ask('event', 'event that wakes it', 'webhook.received') : '';
-    if (!NAME.test(name)) throw new Misuse('the name has 1 to 128 letters, digits, _, . and -');
-    if (!HARNESSES.some((one) => one === harness)) throw new Misuse(`the harness is ${HARNESSES.join(' or ')}`);
+    if (!namePattern.test(name)) throw new UsageError('the name has 1 to 128 letters, digits, _, . and -');
+    if (!harnessNames.some((one) => one === harness))
+      throw new UsageError(`the harness is ${harnessNames.join(' or ')}`);
     return { name, harness, event, cron, timezone: call.text('timezone') ?? 'UTC' };
   } finally {
     terminal?.close();

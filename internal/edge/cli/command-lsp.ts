@@ -19,7 +19,7 @@ import {
   TextDocumentSyncKind,
 } from 'vscode-languageserver/node';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
-import { compileDirectory, type CompiledTree, type Surroundings, surroundingsOf } from './tree.ts';
+import { compileDirectory, type CompiledTree, type CompileEnvironment, surroundingsOf } from './tree.ts';
 import { placeAt } from './lsp-place.ts';
 import { hoverOf, type Word, wordsAt } from './lsp-words.ts';
 import { ownVersion } from './command-version.ts';
@@ -29,7 +29,7 @@ import type { Handler } from './types.ts';
 const quietMs = 120;
 const templates = join(import.meta.dirname, '../../../templates');
 
-const KINDS: { readonly [kind in Word['kind']]: CompletionItemKind } = {
+const kinds: { readonly [kind in Word['kind']]: CompletionItemKind } = {
   key: CompletionItemKind.Property,
   value: CompletionItemKind.EnumMember,
   event: CompletionItemKind.Event,
@@ -40,14 +40,14 @@ const KINDS: { readonly [kind in Word['kind']]: CompletionItemKind } = {
 /** The documents that are open, and the trees that they lie in. */
 class Workspace {
   readonly #connection: Connection;
-  readonly #surroundings: Surroundings;
+  readonly #surroundings: CompileEnvironment;
   readonly #now: () => Date;
   readonly #open = new Map<string, string>();
   /** Files of each tree that something was told of, to be told when it is right again. */
   readonly #told = new Map<string, Set<string>>();
   readonly #waiting = new Map<string, NodeJS.Timeout>();
 
-  constructor(connection: Connection, surroundings: Surroundings, now: () => Date) {
+  constructor(connection: Connection, surroundings: CompileEnvironment, now: () => Date) {
     this.#now = now;
     this.#connection = connection;
     this.#surroundings = surroundings;
@@ -150,7 +150,7 @@ function completionOf(word: Word, position: Position, typed: string): Completion
   const start = { line: position.line, character: position.character - typed.length };
   return {
     label: word.label,
-    kind: KINDS[word.kind],
+    kind: kinds[word.kind],
     ...(word.detail !== undefined && { detail: word.detail }),
     ...(word.documentation !== undefined && { documentation: word.documentation }),
     // No filterText: it would be the label, and Neovim replaces what was typed only of items without one.
@@ -256,7 +256,7 @@ export function rootOf(file: string): string | undefined {
 export function compileOpen(
   root: string,
   open: ReadonlyMap<string, string>,
-  surroundings: Surroundings,
+  surroundings: CompileEnvironment,
   now: () => Date,
 ): Promise<CompiledTree> {
   const overlay = new Map<string, Uint8Array>();

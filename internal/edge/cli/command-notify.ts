@@ -4,10 +4,10 @@
 import type { DryRun } from '../../../schemas/api/common.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
 import * as receivers from '../../../schemas/api/receivers.ts';
-import { CONDITIONS } from '../../domain/notification.ts';
+import { conditionsList } from '../../domain/notification.ts';
 import { connect } from './client.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { readSecret } from './input.ts';
 import { showList } from './lists.ts';
 import { statusColour } from './print-run.ts';
@@ -32,24 +32,24 @@ export const notifyList: Handler = async (call) => {
         receiver.text('scope'),
         receiver.at('suspended') === true ? 'suspended' : 'active',
         String(to).trim(),
-        conditions.length === CONDITIONS.length ? 'everything' : conditions.join(','),
+        conditions.length === conditionsList.length ? 'everything' : conditions.join(','),
       ];
     },
   });
 };
 
-/** What the options say. Throws Misuse. */
+/** What the options say. Throws UsageError. */
 async function settingsOf(call: Call): Promise<Change> {
   const conditions = call.list('on');
-  const strange = conditions.find((one) => !(CONDITIONS as readonly string[]).includes(one));
-  if (strange !== undefined) throw new Misuse(`--on takes ${CONDITIONS.join(', ')}`);
+  const strange = conditions.find((one) => !(conditionsList as readonly string[]).includes(one));
+  if (strange !== undefined) throw new UsageError(`--on takes ${conditionsList.join(', ')}`);
   const [connection, channel, url] = ['connection', 'channel', 'url'].map((name) => call.text(name));
   const secret =
     call.text('from-file') === undefined
       ? undefined
       : (await readSecret(call, 'key of the webhook')).replace(/\r?\n$/, '');
   return {
-    ...(conditions.length > 0 && { conditions: conditions as (typeof CONDITIONS)[number][] }),
+    ...(conditions.length > 0 && { conditions: conditions as (typeof conditionsList)[number][] }),
     ...(connection !== undefined && { connection }),
     ...(channel !== undefined && { channel }),
     ...(url !== undefined && { url }),
@@ -59,7 +59,7 @@ async function settingsOf(call: Call): Promise<Change> {
 
 export const notifyAdd: Handler = async (call) => {
   const [kind, name] = [call.arg('KIND'), call.arg('NAME')];
-  if (kind !== 'chat' && kind !== 'webhook') throw new Misuse('KIND is one of chat, webhook');
+  if (kind !== 'chat' && kind !== 'webhook') throw new UsageError('KIND is one of chat, webhook');
   const settings = await settingsOf(call);
   const { secret, ...rest } = settings;
   const client = await connect(call);
@@ -72,10 +72,10 @@ export const notifyAdd: Handler = async (call) => {
 export const notifyEdit: Handler = async (call) => {
   const name = call.arg('NAME');
   const [suspend, resume] = [call.flag('suspend'), call.flag('resume')];
-  if (suspend && resume) throw new Misuse('--suspend and --resume exclude each other');
+  if (suspend && resume) throw new UsageError('--suspend and --resume exclude each other');
   const settings = await settingsOf(call);
   const body = { ...settings, ...((suspend || resume) && { suspended: suspend }) };
-  if (Object.keys(body).length === 0) throw new Misuse('nothing is to be changed');
+  if (Object.keys(body).length === 0) throw new UsageError('nothing is to be changed');
   const client = await connect(call);
   const answer = await client.call(receivers.updateReceiver, { params: { name }, body });
   call.screen.emit(answer, () => `changed ${clean(name, true)}`);

@@ -6,22 +6,22 @@ import { type BuiltPreset, PresetStore } from '../../adapters/presets/presets.ts
 import { compileSettings } from '../../base/config/compile-settings.ts';
 import { type Config, ConfigError, loadConfig } from '../../base/config/config.ts';
 import { Fault } from '../../domain/fault.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { clean, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 /** Of the daemon's settings only what says where presets are; the rest may be wrong here without harm. */
-const SETTINGS = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG'];
+const settings = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG'];
 
 function configOf(call: Call): Config {
   const { env, cwd, home } = call.io;
   const given = call.global('data-dir');
-  const picked = Object.fromEntries(SETTINGS.map((name) => [name, env[name]]));
+  const picked = Object.fromEntries(settings.map((name) => [name, env[name]]));
   try {
     const argv = given === undefined ? [] : ['--data-dir', given];
     return loadConfig({ env: { ...picked, HOME: home }, argv, cwd });
   } catch (error) {
-    if (error instanceof ConfigError) throw new Misuse(error.message);
+    if (error instanceof ConfigError) throw new UsageError(error.message);
     throw error;
   }
 }
@@ -38,11 +38,11 @@ async function refusing<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-const UNITS = ['B', 'KiB', 'MiB', 'GiB'] as const;
+const units = ['B', 'KiB', 'MiB', 'GiB'] as const;
 function sizeText(bytes: number): string {
-  const power = Math.min(UNITS.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
   const value = bytes / 1024 ** power;
-  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`;
+  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)} ${units[power]}`;
 }
 
 const lines = (one: BuiltPreset): string =>
@@ -60,7 +60,7 @@ const lines = (one: BuiltPreset): string =>
 export const presetBuild: Handler = async (call) => {
   const name = call.arg('NAME');
   const from = call.text('from');
-  if (from === undefined) throw new Misuse('--from is missing', 'name a directory, or an archive made by tar');
+  if (from === undefined) throw new UsageError('--from is missing', 'name a directory, or an archive made by tar');
   const config = configOf(call);
   const { catalog } = compileSettings(config.file, config.fileDir);
   call.screen.progress(`building ${name} from ${from} …`);

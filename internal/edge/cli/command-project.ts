@@ -2,7 +2,7 @@
 
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { connect } from './client.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -36,13 +36,13 @@ export const projectShow: Handler = async (call) => {
   return 0;
 };
 
-/** `chat:U1` and the like by provider; `chat:` alone leaves nobody. Throws Misuse. */
+/** `chat:U1` and the like by provider; `chat:` alone leaves nobody. Throws UsageError. */
 function approversOf(given: readonly string[]): tenancy.Project['approvers'] | undefined {
   if (given.length === 0) return undefined;
   const lists: { [provider: string]: string[] } = {};
   for (const one of given) {
     const [, provider, id = ''] = /^(chat|codehost|tracker):(.*)$/.exec(one) ?? [];
-    if (provider === undefined) throw new Misuse('--approver takes chat:ID, codehost:ID or tracker:ID');
+    if (provider === undefined) throw new UsageError('--approver takes chat:ID, codehost:ID or tracker:ID');
     const list = (lists[provider] ??= []);
     if (id !== '' && !list.includes(id)) list.push(id);
   }
@@ -56,15 +56,15 @@ function ceiling(call: Call, option: string, least: number, stands: number | und
   if (text === 'none') return undefined;
   const value = Number(text);
   if (!Number.isSafeInteger(value) || value < least)
-    throw new Misuse(`--${option} takes a whole number from ${least}, or none`);
+    throw new UsageError(`--${option} takes a whole number from ${least}, or none`);
   return value;
 }
 
-/** What the options say of environments, beside what stands. Throws Misuse. */
+/** What the options say of environments, beside what stands. Throws UsageError. */
 function environmentOf(call: Call, stands: tenancy.Project['limits']) {
   const allow = call.list('network-allow');
   const isOpen = call.flag('no-network');
-  if (isOpen && allow.length > 0) throw new Misuse('--no-network goes with no --network-allow');
+  if (isOpen && allow.length > 0) throw new UsageError('--no-network goes with no --network-allow');
   const hasLimits = hasCeilings(call);
   const cpuCount = ceiling(call, 'max-cpu', 1, stands?.cpuCount);
   const memoryMB = ceiling(call, 'max-memory', 128, stands?.memoryMB);
@@ -79,14 +79,14 @@ const hasCeilings = (call: Call): boolean =>
 
 export const projectSet: Handler = async (call) => {
   const [notify, name, approvers] = [call.text('notify'), call.text('name'), approversOf(call.list('approver'))];
-  if (notify !== undefined && notify !== 'on' && notify !== 'off') throw new Misuse('--notify takes on or off');
+  if (notify !== undefined && notify !== 'on' && notify !== 'off') throw new UsageError('--notify takes on or off');
   const people = {
     ...(name !== undefined && { name }),
     ...(approvers !== undefined && { approvers }),
     ...(notify !== undefined && { notify: notify === 'on' }),
   };
   const asked = { ...people, ...environmentOf(call, undefined) };
-  if (Object.keys(asked).length === 0) throw new Misuse('nothing to change was given');
+  if (Object.keys(asked).length === 0) throw new UsageError('nothing to change was given');
   const client = await connect(call);
   const params = paramsOf(call);
   const { limits } = hasCeilings(call) ? await client.call(tenancy.getProject, { params }) : {};

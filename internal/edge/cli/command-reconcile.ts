@@ -20,6 +20,7 @@ import {
 import { printDiagnostics } from './diagnostics.ts';
 import { clean, durationText, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
+import { type LRUCache, recentMap } from '../../base/lru.ts';
 
 /** Runs of which a follower remembers what it has told. */
 const rememberedMax = 5000;
@@ -79,7 +80,7 @@ export const reconcileLogs: Handler = async (call) => {
   const client = await connect(call);
   const repository = call.text('repo');
   const limit = wholeNumber(call, 'limit', 0, 10_000) ?? 10;
-  const printed = new Map<string, string>();
+  const printed = recentMap<string, string>(rememberedMax);
   // Open before the list is read, so that no run falls between the two; what comes twice is told once.
   const { promise: opened, resolve: onOpen } = Promise.withResolvers<void>();
   const query = { repository };
@@ -112,11 +113,10 @@ function parseRun(data: string): Run | undefined {
 }
 
 // JSON tells every change of a run, text its end; what is under way is a line in place on a terminal.
-function logRun(call: Call, run: Run, printed: Map<string, string>): void {
+function logRun(call: Call, run: Run, printed: LRUCache<string, string>): void {
   const state = JSON.stringify([run.status, run.stages?.length, run.finishedAt]);
   if (printed.get(run.id) === state) return;
   printed.set(run.id, state);
-  if (printed.size > rememberedMax) printed.delete(printed.keys().next().value ?? '');
   if (!call.json && run.status === 'running') {
     const stage = run.stages?.at(-1)?.name;
     call.screen.progress(

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { showList } from './lists.ts';
 import { printRun, shortCommit, statusColour } from './print-run.ts';
@@ -30,7 +30,7 @@ function stateOf(repository: Repository): string {
 export const repoAdd: Handler = async (call) => {
   const url = call.text('url');
   const path = call.text('path');
-  if ((url === undefined) === (path === undefined)) throw new Misuse('give exactly one of --url and --path');
+  if ((url === undefined) === (path === undefined)) throw new UsageError('give exactly one of --url and --path');
   if (url !== undefined) checkUrl(url);
   const suspended = call.flag('suspend');
   const body = {
@@ -43,7 +43,7 @@ export const repoAdd: Handler = async (call) => {
   const client = await connect(call);
   // For a person to read; a suspended repository is not asked anything yet.
   const isWanted = url !== undefined && !suspended && !call.json && !call.flag('no-probe');
-  const found = isWanted ? [await lookAt(call, client, url)] : [];
+  const found = isWanted ? [await probeSummary(call, client, url)] : [];
   if (path !== undefined && isHere(client) && !call.json) found.push(...(await lookHere(resolve(call.io.cwd, path))));
   const repository = await client.call(api.createRepository, { body });
   if (call.flag('wait') && !suspended) {
@@ -73,12 +73,12 @@ async function lookHere(path: string): Promise<string[]> {
 function timeoutOf(call: Call): number {
   const timeout = call.text('timeout') ?? '10m';
   const seconds = parseDurationSeconds(timeout);
-  if (seconds === undefined) throw new Misuse(`--timeout takes a duration such as 60s or 5m, not "${timeout}"`);
+  if (seconds === undefined) throw new UsageError(`--timeout takes a duration such as 60s or 5m, not "${timeout}"`);
   return seconds;
 }
 
 /** What a look at the server says, in a line; it is added whatever that is. */
-async function lookAt(call: Call, client: Client, url: string): Promise<string> {
+async function probeSummary(call: Call, client: Client, url: string): Promise<string> {
   const auth = authOf(call);
   const body = { url, ...(auth !== undefined && { auth }) };
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
@@ -94,16 +94,15 @@ async function lookAt(call: Call, client: Client, url: string): Promise<string> 
 function checkUrl(url: string): void {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed !== undefined && (parsed.username !== '' || parsed.password !== '')) {
-    throw new Misuse('the URL holds credentials', 'put the token into a secret and name it with --secret');
+    throw new UsageError('the URL holds credentials', 'put the token into a secret and name it with --secret');
   }
 }
 
 function authOf(call: Call): api.NewRepository['auth'] {
-  const connection = call.text('connection');
-  const secretRef = call.text('secret');
-  const username = call.text('username');
-  if (connection !== undefined && secretRef !== undefined) throw new Misuse('give one of --connection and --secret');
-  if (username !== undefined && secretRef === undefined) throw new Misuse('--username goes with --secret');
+  const [connection, secretRef, username] = ['connection', 'secret', 'username'].map((name) => call.text(name));
+  if (connection !== undefined && secretRef !== undefined)
+    throw new UsageError('give one of --connection and --secret');
+  if (username !== undefined && secretRef === undefined) throw new UsageError('--username goes with --secret');
   if (connection !== undefined) return { kind: 'connection', connection };
   return secretRef === undefined
     ? undefined
@@ -116,7 +115,7 @@ async function settingsOf(call: Call) {
   const interval = call.text('interval');
   const intervalSeconds = interval === undefined ? undefined : parseDurationSeconds(interval);
   if (interval !== undefined && (intervalSeconds === undefined || intervalSeconds < 1)) {
-    throw new Misuse(`--interval takes a duration such as 60s, 5m or 1h, not "${interval}"`);
+    throw new UsageError(`--interval takes a duration such as 60s, 5m or 1h, not "${interval}"`);
   }
   const auth = authOf(call);
   const deleteMax = wholeNumber(call, 'delete-max', 0, 1_000_000);
@@ -125,7 +124,7 @@ async function settingsOf(call: Call) {
   for (const file of call.list('verify-key')) {
     keys.push(
       await readFile(resolve(call.io.cwd, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
-        throw new Misuse(`--verify-key: ${file} cannot be read (${error.code})`);
+        throw new UsageError(`--verify-key: ${file} cannot be read (${error.code})`);
       }),
     );
   }
@@ -145,7 +144,7 @@ async function settingsOf(call: Call) {
 export const repoEdit: Handler = async (call) => {
   const url = call.text('url');
   const path = call.text('path');
-  if (url !== undefined && path !== undefined) throw new Misuse('give one of --url and --path');
+  if (url !== undefined && path !== undefined) throw new UsageError('give one of --url and --path');
   if (url !== undefined) checkUrl(url);
   const name = call.arg('NAME');
   const body = {
@@ -154,7 +153,7 @@ export const repoEdit: Handler = async (call) => {
     ...(await settingsOf(call)),
     ...(call.flag('suspend') && { suspended: true }),
   };
-  if (Object.keys(body).length === 0) throw new Misuse('nothing to change was given');
+  if (Object.keys(body).length === 0) throw new UsageError('nothing to change was given');
   const client = await connect(call);
   const repository = await client.call(api.updateRepository, { params: { name }, body });
   call.screen.emit(repository, () => `changed ${name}; \`svc repo sync ${name} --wait\` shows its next run`);
@@ -167,7 +166,7 @@ function planOf(call: Call): Pick<api.NewRepository, 'plan'> {
   for (const key of ['comment', 'check', 'forks'] as const) {
     const word = call.text(`plan-${key}`);
     if (word === undefined) continue;
-    if (word !== 'on' && word !== 'off') throw new Misuse(`--plan-${key} takes on or off, not "${word}"`);
+    if (word !== 'on' && word !== 'off') throw new UsageError(`--plan-${key} takes on or off, not "${word}"`);
     plan[key] = word === 'on';
   }
   return Object.keys(plan).length === 0 ? {} : { plan };
@@ -281,7 +280,7 @@ export const repoSync: Handler = async (call) => {
   return 0;
 };
 
-const PAST: { readonly [word in Action]: string } = {
+const past: { readonly [word in Action]: string } = {
   suspend: 'suspended',
   resume: 'resumed',
   rollback: 'rolling back',
@@ -306,10 +305,10 @@ export function repoAction(word: Action): Handler {
         ? ` from ${clean(answer.from ?? 'nothing', true)} to ${clean(answer.to, true)}; a newer commit ends that, or \`svc repo release ${name}\``
         : '';
     if (call.flag('wait') && 'reconcileId' in answer) {
-      if (!call.json) call.screen.note(`${PAST[word]} ${name}${way}`);
+      if (!call.json) call.screen.note(`${past[word]} ${name}${way}`);
       return syncAndWait(call, client, name, async () => answer, timeoutOf(call));
     }
-    call.screen.emit(answer, () => `${PAST[word]} ${name}${way}${run}`);
+    call.screen.emit(answer, () => `${past[word]} ${name}${way}${run}`);
     return 0;
   };
 }

@@ -27,14 +27,14 @@ export const sandboxShow: Handler = async (call) => {
   return 0;
 };
 
-const COLOURS = { running: 'green', resting: 'grey', left: 'yellow' } as const;
+const colours = { running: 'green', resting: 'grey', left: 'yellow' } as const;
 
 export const sandboxList: Handler = async (call) => {
   const client = await connect(call);
   const found = await client.call(sandboxes.listSandboxes);
   const rows = found.items.map((one): (string | Cell)[] => [
     one.session,
-    { text: one.state, colour: COLOURS[one.state] },
+    { text: one.state, colour: colours[one.state] },
     one.provider ?? '-',
     one.image ?? '-',
     one.org === null ? '-' : `${one.org}/${one.project}`,

@@ -2,7 +2,7 @@
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { jsonSchema, jsonSchemaText, SCHEMA_KINDS, type SchemaKind } from '../../../schemas/json-schema.ts';
+import { jsonSchema, jsonSchemaText, schemaKinds, type SchemaKind } from '../../../schemas/json-schema.ts';
 import { refusal } from './failure.ts';
 import type { Handler } from './types.ts';
 
@@ -15,7 +15,7 @@ export const schemaCommand: Handler = async (call) => {
     return 0;
   }
   const target = resolve(call.io.cwd, directory);
-  const kinds = given === undefined ? SCHEMA_KINDS : [given];
+  const kinds = given === undefined ? schemaKinds : [given];
   const files: string[] = [];
   try {
     await mkdir(target, { recursive: true });

@@ -7,7 +7,7 @@ import * as repositories from '../../../schemas/api/repositories.ts';
 import * as secrets from '../../../schemas/api/secrets.ts';
 import { type Client, connect } from './client.ts';
 import { because, dryRun, isAsked, isMeant } from './confirm.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
@@ -49,7 +49,7 @@ function settingsOf(call: Call) {
 function expiryOf(text: string | undefined): string | null | undefined {
   if (text === undefined) return undefined;
   if (text === 'none') return null;
-  if (Number.isNaN(Date.parse(text))) throw new Misuse('--expires-at takes an ISO time, or none');
+  if (Number.isNaN(Date.parse(text))) throw new UsageError('--expires-at takes an ISO time, or none');
   return new Date(text).toISOString();
 }
 
@@ -57,7 +57,7 @@ function idleOf(text: string | undefined): number | null | undefined {
   if (text === undefined) return undefined;
   if (text === 'none') return null;
   const seconds = parseDurationSeconds(text);
-  if (seconds === undefined) throw new Misuse('--idle-expiry takes seconds, 30d, or none');
+  if (seconds === undefined) throw new UsageError('--idle-expiry takes seconds, 30d, or none');
   return seconds;
 }
 
@@ -67,11 +67,11 @@ function injectionOf(call: Call) {
   const format = call.text('inject-format');
   const isGiven = hosts.length > 0 || header !== undefined || format !== undefined;
   if (call.flag('no-inject')) {
-    if (isGiven) throw new Misuse('--no-inject goes with no other --inject option');
+    if (isGiven) throw new UsageError('--no-inject goes with no other --inject option');
     return null;
   }
   if (!isGiven) return undefined;
-  if (hosts.length === 0 || header === undefined) throw new Misuse('--inject-host and --inject-header go together');
+  if (hosts.length === 0 || header === undefined) throw new UsageError('--inject-host and --inject-header go together');
   return { hosts, header, ...(format !== undefined && { format }) };
 }
 
@@ -149,7 +149,7 @@ export const secretShow: Handler = async (call) => {
 
 export const secretEdit: Handler = async (call) => {
   const body = { ...settingsOf(call), ...(call.flag('protect') && { protected: true }) };
-  if (Object.keys(body).length === 0) throw new Misuse('nothing to change was given');
+  if (Object.keys(body).length === 0) throw new UsageError('nothing to change was given');
   const client = await connect(call);
   const { operations, params } = placeOf(call);
   return done(call, await client.call(operations.update, { params, body }), 'changed');

@@ -9,7 +9,7 @@ import { type Client, connect, type Page } from './client.ts';
 import { dryRun, isMeant, reasonOf } from './confirm.ts';
 import { wholeId } from './ids.ts';
 import { readText, wholeNumber } from './input.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { short, showList } from './lists.ts';
 import { targetText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
@@ -146,7 +146,7 @@ export const sessionFiles: Handler = async (call) => {
   const path = call.optionalArg('PATH');
   const output = call.text('output');
   if (path === undefined) {
-    if (output !== undefined) throw new Misuse('--output takes a PATH of the session beside it');
+    if (output !== undefined) throw new UsageError('--output takes a PATH of the session beside it');
     return showList(call, client, {
       operation: sessions.listSessionFiles,
       input: { params: { id } },
@@ -169,7 +169,7 @@ export const sessionFiles: Handler = async (call) => {
     call.screen.emit({ path, output, bytes: bytes.length }, () => `${output}: ${bytes.length} bytes`);
     return 0;
   }
-  if (call.json) throw new Misuse('--json and a file on the standard output are one too many: give --output');
+  if (call.json) throw new UsageError('--json and a file on the standard output are one too many: give --output');
   call.io.stdout.write(bytes);
   return 0;
 };
@@ -191,7 +191,7 @@ export const sessionDiff: Handler = async (call) => {
 export const sessionSend: Handler = async (call) => {
   const given = call.arg('MESSAGE');
   const text = given === '-' ? await readText(call, '-', 'MESSAGE') : given;
-  if (text.trim() === '') throw new Misuse('the message is empty');
+  if (text.trim() === '') throw new UsageError('the message is empty');
   const client = await connect(call);
   const answer = await client.call(sessions.sendMessage, { params: { id: await idOf(call, client) }, body: { text } });
   call.screen.emit(answer, () => `sent to ${clean(call.arg('ID'), true)}`);

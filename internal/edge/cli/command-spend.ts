@@ -2,7 +2,7 @@
 
 import * as usage from '../../../schemas/api/usage.ts';
 import { type Client, connect } from './client.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { showList } from './lists.ts';
 import { clean, relativeTime, table } from './text.ts';
@@ -12,7 +12,7 @@ export const spendCommand: Handler = async (call) => {
   const isBySession = call.text('by') === 'session';
   for (const option of isBySession ? ['days'] : ['agent', 'limit'])
     if (call.text(option) !== undefined)
-      throw new Misuse(`--${option} is ${isBySession ? 'not for' : 'only for'} --by session`);
+      throw new UsageError(`--${option} is ${isBySession ? 'not for' : 'only for'} --by session`);
   return isBySession ? bySession(call) : byDays(call, await connect(call));
 };
 

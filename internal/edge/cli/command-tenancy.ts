@@ -8,11 +8,12 @@ import * as tokens from '../../../schemas/api/tokens.ts';
 import { type Client, connect } from './client.ts';
 import { auditFilters } from './command-account.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
-import { Misuse, Refusal, refusal } from './failure.ts';
+import { UsageError, Refusal, refusal } from './failure.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { clean, nearest, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
+import { isUuid } from '../../domain/uuid.ts';
 
 /** A line of an organization or a project. */
 const tenantRow = (call: Call) => {
@@ -90,13 +91,13 @@ export const memberList: Handler = async (call) => {
 // A person by e-mail address, a principal by id, else a service account by name.
 function whoIs(text: string): { email?: string; principalId?: string; serviceAccount?: string } {
   if (text.includes('@')) return { email: text };
-  return /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text) ? { principalId: text } : { serviceAccount: text };
+  return isUuid(text) ? { principalId: text } : { serviceAccount: text };
 }
 
 export const memberSet: Handler = async (call) => {
   const role = call.text('role');
   const roles = call.flag('org') ? ['member', 'admin'] : ['viewer', 'operator', 'admin'];
-  if (role === undefined || !roles.includes(role)) throw new Misuse(`--role takes ${roles.join(', ')}`);
+  if (role === undefined || !roles.includes(role)) throw new UsageError(`--role takes ${roles.join(', ')}`);
   const client = await connect(call);
   const { isOrg, params } = scopeOf(call);
   const who = whoIs(call.arg('WHO'));
@@ -141,7 +142,7 @@ export const memberRemove: Handler = async (call) => {
 export const tokenCreate: Handler = async (call) => {
   const expiresAt = call.text('expires-at');
   if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
-    throw new Misuse('--expires-at takes an ISO time');
+    throw new UsageError('--expires-at takes an ISO time');
   const client = await connect(call);
   const who = call.text('for');
   const body = {
@@ -201,7 +202,7 @@ async function checkAction(call: Call, latest: () => Promise<readonly { readonly
   if (action === undefined) return;
   const known = [...new Set((await latest()).map((entry) => entry.action))];
   const near = known.includes(action) ? undefined : nearest(action, known);
-  if (near !== undefined) throw new Misuse(`no entry has the action ${action}`, `did you mean ${near}?`);
+  if (near !== undefined) throw new UsageError(`no entry has the action ${action}`, `did you mean ${near}?`);
 }
 
 export const auditList: Handler = async (call) => {

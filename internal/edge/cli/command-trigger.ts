@@ -7,7 +7,7 @@ import * as triggers from '../../../schemas/api/triggers.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { type Client, connect } from './client.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
 import { explainText } from './print-event.ts';
@@ -110,7 +110,7 @@ async function triggerMeant(
   if (only !== undefined && more.length === 0) return { agent, ordinal: String(only.ordinal) };
   if (only === undefined) await requireAgent(client, agent);
   const all = items.map((one) => `${agent}#${one.ordinal}`).join(', ');
-  throw new Misuse(
+  throw new UsageError(
     `TRIGGER is AGENT#ORDINAL: ${agent} has ${all === '' ? 'no triggers' : all}`,
     '`svc trigger list` shows what each is for',
   );
@@ -121,9 +121,9 @@ export const triggerExplain: Handler = async (call) => {
   const file = call.text('payload');
   const connection = call.text('connection');
   const raw = call.flag('raw');
-  if (raw && connection === undefined) throw new Misuse('--raw needs --connection NAME');
+  if (raw && connection === undefined) throw new UsageError('--raw needs --connection NAME');
   if (file === undefined || (event === undefined && !raw))
-    throw new Misuse('--event KEY and --payload FILE are needed');
+    throw new UsageError('--event KEY and --payload FILE are needed');
   const payload = await readJson(call, file, '--payload', readPayload);
   const endpoint = call.text('endpoint');
   const client = await connect(call);

@@ -2,7 +2,7 @@
 
 import type { ArgSpec, CommandSpec, OptionSpec, ValueKind } from './types.ts';
 
-const OPTIONS: { readonly [name: string]: ValueKind } = {
+const options: { readonly [name: string]: ValueKind } = {
   agent: 'agent',
   repo: 'repo',
   connection: 'connection',
@@ -13,7 +13,7 @@ const OPTIONS: { readonly [name: string]: ValueKind } = {
   key: 'event-key',
 };
 /** First words whose NAME, ID or SLUG is one that is there. */
-const GROUPS: { readonly [word: string]: ValueKind } = {
+const groups: { readonly [word: string]: ValueKind } = {
   agent: 'agent',
   repo: 'repo',
   reconcile: 'reconcile',
@@ -28,14 +28,14 @@ const GROUPS: { readonly [word: string]: ValueKind } = {
   token: 'token',
 };
 /** These make a new one, whose name nobody knows. */
-const NEW = new Set(['add', 'create', 'reserve']);
+const creatingVerbs = new Set(['add', 'create', 'reserve']);
 
 export function namesOfOption(command: CommandSpec | undefined, option: OptionSpec): ValueKind | undefined {
   if (option.values !== undefined || option.choices !== undefined || option.completes !== undefined)
     return option.values;
   if (option.type !== 'string' && option.type !== 'list') return undefined;
   if (option.name === 'event' && command?.words.join(' ') === 'trigger explain') return 'event-key';
-  return Object.hasOwn(OPTIONS, option.name) ? OPTIONS[option.name] : undefined;
+  return Object.hasOwn(options, option.name) ? options[option.name] : undefined;
 }
 
 /** `index`: which argument it is. */
@@ -45,6 +45,6 @@ export function namesOfArg(command: CommandSpec, arg: ArgSpec, index: number): V
   if (first === 'explain') return 'field';
   if (first === 'agent' && second === 'diff') return index < 2 ? 'agent' : undefined;
   if (index > 0) return first === 'repo' && second === 'approve' ? 'reconcile' : undefined;
-  if (NEW.has(second) || !/^(?:NAME|ID|SLUG)$/.test(arg.name)) return undefined;
-  return Object.hasOwn(GROUPS, first) ? GROUPS[first] : undefined;
+  if (creatingVerbs.has(second) || !/^(?:NAME|ID|SLUG)$/.test(arg.name)) return undefined;
+  return Object.hasOwn(groups, first) ? groups[first] : undefined;
 }

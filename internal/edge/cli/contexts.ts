@@ -18,7 +18,7 @@ export interface Contexts {
   readonly contexts: { readonly [name: string]: Context };
 }
 
-export const BUILT_IN = ['local', 'login'] as const;
+export const builtIn = ['local', 'login'] as const;
 
 /** None where there is no file; throws Refusal where it cannot be read. */
 export async function readContexts(path: string): Promise<Contexts> {

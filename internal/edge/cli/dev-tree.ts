@@ -67,7 +67,7 @@ export interface DevEvent {
 }
 
 /** What a session is told for an event, and which trigger says so; the reason where none of them takes it. */
-export function toldFor(
+export function promptFor(
   { name, spec }: DevAgent,
   { key, payload }: DevEvent,
 ): { readonly text: string; readonly ordinal: number } | { readonly why: string } {

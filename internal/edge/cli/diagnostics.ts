@@ -8,7 +8,7 @@ import { type Colour, count, type Paint } from './text.ts';
 /** As the compiler makes them, or as the API tells them: there the code is any word, of a newer server too. */
 export type Diagnostic = Compiled | Told;
 
-const COLOURS: { readonly [part: string]: Colour } = {
+const colours: { readonly [part: string]: Colour } = {
   place: 'bold',
   error: 'red',
   warning: 'yellow',
@@ -21,7 +21,7 @@ const COLOURS: { readonly [part: string]: Colour } = {
 export function printDiagnostics(diagnostics: readonly Diagnostic[], paint: Paint): string {
   if (diagnostics.length === 0) return '';
   const style = (part: string, text: string): string => {
-    const colour = COLOURS[part];
+    const colour = colours[part];
     return colour === undefined ? text : paint(colour, text);
   };
   const printed = diagnostics.map((diagnostic) => `${renderDiagnostic(diagnostic as Compiled, style)}\n`);

@@ -3,17 +3,17 @@
 import type { Diagnostic } from './diagnostics.ts';
 
 /** The command line was not understood: exit 2. `hint` says what to type instead. */
-export class Misuse extends Error {
+export class UsageError extends Error {
   readonly hint: string | undefined;
   constructor(message: string, hint?: string) {
     super(message);
-    this.name = 'Misuse';
+    this.name = 'UsageError';
     this.hint = hint;
   }
 }
 
 /** RFC 9457, as the server sends it (docs/reference/http-api.md#conventions); the client makes the same shape for its own failures. */
-export interface Problem {
+export interface ProblemDetails {
   readonly type?: string;
   readonly title?: string;
   readonly status?: number;
@@ -26,9 +26,9 @@ export interface Problem {
 
 /** Refused or failed: exit 1. */
 export class Refusal extends Error {
-  readonly problem: Problem;
+  readonly problem: ProblemDetails;
   readonly hint: string | undefined;
-  constructor(problem: Problem, hint?: string) {
+  constructor(problem: ProblemDetails, hint?: string) {
     super(problem.detail ?? problem.title ?? 'failed');
     this.name = 'Refusal';
     this.problem = problem;

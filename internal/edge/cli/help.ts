@@ -25,10 +25,10 @@ export function overview(commands: readonly CommandSpec[], globals: readonly Opt
     wasGroup = isGroup;
     for (const command of group) lines.push(`  ${command.words.join(' ').padEnd(width)}  ${command.summary}`);
   }
-  return [...lines, '', paint('bold', 'options everywhere'), ...optionLines(globals), '', ...EXITS].join('\n');
+  return [...lines, '', paint('bold', 'options everywhere'), ...optionLines(globals), '', ...exits].join('\n');
 }
 
-const EXITS = ['exit status: 0 done, 1 refused or failed (the reason is on stderr), 2 misused'];
+const exits = ['exit status: 0 done, 1 refused or failed (the reason is on stderr), 2 misused'];
 
 /** The commands of a group, such as `repo`. */
 export function groupHelp(words: readonly string[], commands: readonly CommandSpec[], paint: Paint): string {

@@ -5,7 +5,7 @@ import type { Answers, Operation, Schema } from '../../../schemas/api/operation.
 import type { Client, Input } from './client.ts';
 import { refusal } from './failure.ts';
 
-const PIECE = /^[0-9a-f][0-9a-f-]{2,34}$/i;
+const piecePattern = /^[0-9a-f][0-9a-f-]{2,34}$/i;
 /** A shorter piece is never taken, also where one thing alone has it now: it may be a slip of the keyboard. */
 const shortest = 4;
 /** Things that are looked through for a piece, newest first. */
@@ -17,7 +17,7 @@ export async function wholeId<P extends string, Q extends Schema | undefined, A 
   list: { readonly operation: Operation<P, Q, undefined, A>; readonly input?: Input<P, Q, undefined> },
   given: string,
 ): Promise<string> {
-  if (!PIECE.test(given)) return given;
+  if (!piecePattern.test(given)) return given;
   const piece = given.toLowerCase();
   const { items } = await client.list(list.operation, list.input, lookedAt);
   const ids = items.map((item) => String((item as { readonly id: unknown }).id));

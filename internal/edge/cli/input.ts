@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import type { Call } from './types.ts';
 
 const bytesMax = 16 * 1024 * 1024;
@@ -13,7 +13,7 @@ export async function readText(call: Call, path: string, option: string): Promis
   try {
     return await readFile(resolve(call.io.cwd, path), 'utf8');
   } catch (error) {
-    throw new Misuse(`${option}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`${option}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
 }
 
@@ -40,7 +40,7 @@ export async function readJson(
   try {
     return parse(text.replace(/^\ufeff/, ''));
   } catch {
-    throw new Misuse(`${option}: ${path === '-' ? 'stdin' : path} is not JSON`);
+    throw new UsageError(`${option}: ${path === '-' ? 'stdin' : path} is not JSON`);
   }
 }
 
@@ -55,13 +55,16 @@ export async function readSecret(call: Call, prompt: string, option = 'from-file
   if (path !== undefined && path !== '-') value = await readText(call, path, `--${option}`);
   else if (path === undefined && stdin.isTTY === true) value = await typed(call, prompt);
   else value = await pipedSecret(call, path, option);
-  if (value === '') throw new Misuse('the value is empty');
+  if (value === '') throw new UsageError('the value is empty');
   return value;
 }
 
 async function pipedSecret(call: Call, path: string | undefined, option: string): Promise<string> {
   if (path === undefined) {
-    throw new Misuse('there is no terminal to ask for the value', `give --${option} FILE, or --${option} - for stdin`);
+    throw new UsageError(
+      'there is no terminal to ask for the value',
+      `give --${option} FILE, or --${option} - for stdin`,
+    );
   }
   return (await readStdin(call)).replace(/\r?\n$/, '');
 }
@@ -105,7 +108,7 @@ export function wholeNumber(call: Call, option: string, min: number, max: number
   if (text === undefined) return undefined;
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < min || value > max) {
-    throw new Misuse(`--${option} takes a whole number from ${min} to ${max}`);
+    throw new UsageError(`--${option} takes a whole number from ${min} to ${max}`);
   }
   return value;
 }

@@ -18,7 +18,7 @@ export interface At {
   readonly token: string | undefined;
 }
 
-const KEY = /^(?:"([^"]*)"|'([^']*)'|([^\s#:{}[\],'"&*!|>%@`][^:#]*?|\$\.[^:\s]*))\s*:(?=\s|$)\s*(.*)$/;
+const keyPattern = /^(?:"([^"]*)"|'([^']*)'|([^\s#:{}[\],'"&*!|>%@`][^:#]*?|\$\.[^:\s]*))\s*:(?=\s|$)\s*(.*)$/;
 
 interface Line {
   readonly indent: number;
@@ -41,7 +41,7 @@ function lineOf(text: string): Line | undefined {
     start += 1 + (rest.length - rest.trimStart().length);
   }
   const body = text.slice(start);
-  const match = KEY.exec(body);
+  const match = keyPattern.exec(body);
   if (match === null) return { indent, dashes, start, key: undefined, value: body };
   return { indent, dashes, start, key: match[1] ?? match[2] ?? match[3] ?? '', value: match[4] ?? '' };
 }

@@ -2,8 +2,8 @@
 // event keys, paths of payloads, and the text of a field. Pure.
 
 import { type Explained, explain } from '../../../schemas/explain.ts';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
-import { KNOWN_EVENTS } from '../../domain/events.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
+import { knownEvents } from '../../domain/events.ts';
 import { namedPaths, payloadPaths } from '../../domain/payloads.ts';
 import type { At } from './lsp-place.ts';
 
@@ -53,7 +53,7 @@ function pathsOf(events: readonly string[]): string[] {
   return [...found].sort();
 }
 
-const eventWords = (): Word[] => [...KNOWN_EVENTS].sort().map((label) => ({ label, kind: 'event' }));
+const eventWords = (): Word[] => [...knownEvents].sort().map((label) => ({ label, kind: 'event' }));
 
 export function wordsAt(at: At, text: string, files: readonly string[]): Word[] {
   if (at.token !== undefined) return pathsOf(eventsAt(at, text)).map((label) => ({ label, kind: 'path' }));
@@ -90,8 +90,8 @@ function keyWords(path: readonly string[], at: At): Word[] {
 
 function valueWords(path: readonly string[], at: At): Word[] {
   const last = path.at(-1);
-  if (path.join('.').endsWith('environment.image.name')) return valuesOf(DEFAULT_CATALOG.presets);
-  if (path.join('.') === 'model.id') return valuesOf(Object.values(DEFAULT_CATALOG.models).flatMap(({ ids }) => ids));
+  if (path.join('.').endsWith('environment.image.name')) return valuesOf(defaultCatalog.presets);
+  if (path.join('.') === 'model.id') return valuesOf(Object.values(defaultCatalog.models).flatMap(({ ids }) => ids));
   if (last === 'timezone') return valuesOf(['UTC', ...Intl.supportedValuesOf('timeZone')]);
   const parent = fieldsAt(path.slice(0, -1), at);
   const own = parent.flatMap(({ fields }) =>

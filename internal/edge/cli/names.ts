@@ -9,7 +9,7 @@ const waitMs = 2_000;
 const most = 200;
 
 /** Where the names of a kind are listed, below the project unless they begin with a slash. */
-const LISTS: { readonly [kind: string]: string } = {
+const lists: { readonly [kind: string]: string } = {
   agent: 'agents',
   repo: 'repositories',
   reconcile: 'reconciles',
@@ -33,24 +33,24 @@ export async function printNames(argv: readonly string[], io: CliIo): Promise<nu
 }
 
 async function namesOf(kind: string, word: string, io: CliIo): Promise<readonly string[]> {
-  if (kind === 'kind') return (await import('./command-get.ts')).KINDS.map(({ names }) => names[0] ?? '');
+  if (kind === 'kind') return (await import('./command-get.ts')).kinds.map(({ names }) => names[0] ?? '');
   if (kind === 'field') return (await import('../../../schemas/explain.ts')).fieldPaths();
-  if (kind === 'event-key') return [...(await import('../../domain/events.ts')).KNOWN_EVENTS].sort();
+  if (kind === 'event-key') return [...(await import('../../domain/events.ts')).knownEvents].sort();
   const call = { io, global: () => undefined };
   if (kind === 'context') {
     const { readContexts } = await import('./contexts.ts');
     return ['local', ...Object.keys((await readContexts(contextsFile(call))).contexts)];
   }
   if (kind === 'name-of-kind') {
-    const { KINDS } = await import('./command-get.ts');
-    const found = KINDS.find(({ names }) => names.includes(word));
+    const { kinds } = await import('./command-get.ts');
+    const found = kinds.find(({ names }) => names.includes(word));
     return found === undefined ? [] : listed(found.list.split(' ')[0] ?? '', call);
   }
   return listed(kind, call);
 }
 
 async function listed(kind: string, call: Parameters<typeof findServer>[0]): Promise<readonly string[]> {
-  const list = Object.hasOwn(LISTS, kind) ? LISTS[kind] : undefined;
+  const list = Object.hasOwn(lists, kind) ? lists[kind] : undefined;
   if (list === undefined) return [];
   const { url, token, org, project } = await findServer(call);
   if (token === undefined) return [];

@@ -5,17 +5,17 @@ import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type CompileSettings, compileSettings } from '../../base/config/compile-settings.ts';
 import { ConfigError, parseConfigFile } from '../../base/config/file.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 
 /** Reads the file at `path`; `name` is how it was given. */
 export async function loadOfflineConfig(path: string, name: string): Promise<CompileSettings> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new Misuse(`${name} names ${path}, which cannot be read (${error.code})`);
+    throw new UsageError(`${name} names ${path}, which cannot be read (${error.code})`);
   });
   try {
     return compileSettings(parseConfigFile(text, name, path).rest, dirname(path));
   } catch (error) {
-    if (error instanceof ConfigError) throw new Misuse(error.message);
+    if (error instanceof ConfigError) throw new UsageError(error.message);
     throw error;
   }
 }

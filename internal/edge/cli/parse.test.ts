@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commandsWithExamples, examplesOf } from './examples.ts';
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { commandHelp } from './help.ts';
 import { parseArgv } from './parse.ts';
 import { globalOptions } from './table-global.ts';
@@ -14,11 +14,11 @@ const parse = (line: string) =>
     globalOptions,
   );
 
-function misuse(line: string): Misuse {
+function misuse(line: string): UsageError {
   try {
     parse(line);
   } catch (error) {
-    assert.ok(error instanceof Misuse, String(error));
+    assert.ok(error instanceof UsageError, String(error));
     return error;
   }
   assert.fail(`${line} was accepted`);

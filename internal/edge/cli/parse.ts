@@ -1,6 +1,8 @@
 // argv → a command of the table with its arguments and options. Unknown words are misuse, with the nearest known one.
+// `util.parseArgs` takes one table of options for the whole of argv. Here the words of the command stand among the options and
+// decide which there are, and of what type: `--org` takes a value, but behind `secret set` it is a flag that may have one.
 
-import { Misuse } from './failure.ts';
+import { UsageError } from './failure.ts';
 import { nearest } from './text.ts';
 import type { CommandSpec, OptionSpec, ParsedValues } from './types.ts';
 
@@ -19,7 +21,7 @@ interface Values {
 }
 
 /**
- * Reads argv against the table. Options may stand anywhere; `--` ends them. Throws `Misuse` on an unknown command or
+ * Reads argv against the table. Options may stand anywhere; `--` ends them. Throws `UsageError` on an unknown command or
  * option, a missing or surplus argument or value. With --help nothing is required.
  */
 export function parseArgv(
@@ -50,7 +52,7 @@ export function parseArgv(
 }
 
 /** Other words for the last of a command, where it has not that word itself. */
-const SYNONYMS: { readonly [word: string]: readonly string[] } = {
+const synonyms: { readonly [word: string]: readonly string[] } = {
   ls: ['list'],
   rm: ['delete', 'remove', 'revoke'],
   delete: ['remove', 'revoke'],
@@ -63,17 +65,17 @@ const SYNONYMS: { readonly [word: string]: readonly string[] } = {
 };
 
 /** Words that hands know for a command of one word. */
-const FIRST: { readonly [word: string]: string } = { ls: 'get', show: 'describe', list: 'get' };
+const verbAliases: { readonly [word: string]: string } = { ls: 'get', show: 'describe', list: 'get' };
 
 function commandOf(words: string[], commands: readonly CommandSpec[]): CommandSpec | undefined {
-  const first = FIRST[words[0] ?? ''];
+  const first = verbAliases[words[0] ?? ''];
   if (first !== undefined && commands.some((command) => command.words[0] === first)) words[0] = first;
   const named = (all: readonly string[]): readonly CommandSpec[] =>
     commands.filter((command) => all.every((word, index) => command.words[index] === word));
   let matching = named(words);
   const given = words.at(-1) ?? '';
   if (matching.length === 0 && words.length > 1) {
-    const [meant] = (SYNONYMS[given] ?? []).filter((word) => named([...words.slice(0, -1), word]).length > 0);
+    const [meant] = (synonyms[given] ?? []).filter((word) => named([...words.slice(0, -1), word]).length > 0);
     if (meant !== undefined) {
       words[words.length - 1] = meant;
       matching = named(words);
@@ -85,7 +87,7 @@ function commandOf(words: string[], commands: readonly CommandSpec[]): CommandSp
     const siblings = commands.filter((command) => before.every((word, index) => command.words[index] === word));
     const known = new Set(siblings.map((command) => command.words[last] ?? ''));
     const near = nearest(words[last] ?? '', known);
-    throw new Misuse(
+    throw new UsageError(
       `unknown command "${words.join(' ')}"`,
       near === undefined
         ? `\`svc ${[...before, '--help'].join(' ')}\` lists the commands`
@@ -126,10 +128,10 @@ function readOption(
   }
   const value = inline ?? argv[next];
   if (value === undefined || (inline === undefined && value.startsWith('-') && value !== '-')) {
-    throw new Misuse(`${name} needs a value`, `write ${name}=${spec.value ?? 'VALUE'}`);
+    throw new UsageError(`${name} needs a value`, `write ${name}=${spec.value ?? 'VALUE'}`);
   }
   if (spec.choices !== undefined && !spec.choices.includes(value)) {
-    throw new Misuse(`${name} takes ${spec.choices.join(', ')}`);
+    throw new UsageError(`${name} takes ${spec.choices.join(', ')}`);
   }
   if (!own) values.globals.set(spec.name, value);
   else if (spec.type === 'list') values.lists.set(spec.name, [...(values.lists.get(spec.name) ?? []), value]);
@@ -161,17 +163,17 @@ function readBoolean(name: string, inline: string | undefined, spec: OptionSpec)
   if (inline === undefined || inline === 'true') return true;
   if (inline === 'false') return false;
   if (spec.value !== undefined) return true;
-  throw new Misuse(`${name} takes true or false`);
+  throw new UsageError(`${name} takes true or false`);
 }
 
-function unknownOption(name: string, specs: readonly OptionSpec[], command: CommandSpec | undefined): Misuse {
+function unknownOption(name: string, specs: readonly OptionSpec[], command: CommandSpec | undefined): UsageError {
   const near = nearest(
     name,
     specs.map((spec) => `--${spec.name}`),
   );
   const help = ['svc', ...(command?.words ?? []), '--help'].join(' ');
   const where = command === undefined ? '' : ` for \`svc ${command.words.join(' ')}\``;
-  return new Misuse(
+  return new UsageError(
     `unknown option ${name}${where}`,
     near === undefined ? `\`${help}\` lists the options` : `did you mean ${near}?`,
   );
@@ -185,12 +187,12 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
       if (spec.optional !== true) {
         const what =
           spec.help === 'its name' && command.words.length > 1 ? `the name of the ${command.words[0]}` : spec.help;
-        throw new Misuse(`${spec.name} is missing: ${what}`, usage);
+        throw new UsageError(`${spec.name} is missing: ${what}`, usage);
       }
-    } else if (value === '' && spec.many !== true) throw new Misuse(`${spec.name} is empty`, usage);
+    } else if (value === '' && spec.many !== true) throw new UsageError(`${spec.name} is empty`, usage);
     else if (spec.choices !== undefined && !spec.choices.includes(value)) {
       const near = nearest(value, spec.choices);
-      throw new Misuse(
+      throw new UsageError(
         `${spec.name} is one of ${spec.choices.join(', ')}, not "${value}"`,
         near === undefined ? usage : `did you mean ${near}?`,
       );
@@ -199,12 +201,12 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
   if (args.length > command.args.length && command.args.at(-1)?.many !== true) {
     // What stands there may be the value: it is not said again.
     if (command.options.some((option) => option.name === 'from-file')) {
-      throw new Misuse(
+      throw new UsageError(
         'a value is never an argument',
         'give --from-file FILE, --from-file - for stdin, or type it when asked',
       );
     }
-    throw new Misuse(`unexpected argument "${args[command.args.length]}"`, usage);
+    throw new UsageError(`unexpected argument "${args[command.args.length]}"`, usage);
   }
 }
 

@@ -9,7 +9,7 @@ import { statusColour } from './print-run.ts';
 import { clean, details, type Paint, relativeTime } from './text.ts';
 
 /** What a decision did, and what it would do (docs/reference/http-api.md#conventions, `routes`). */
-const DECISIONS: { readonly [decision: string]: readonly [done: string, would: string] } = {
+const decisions: { readonly [decision: string]: readonly [done: string, would: string] } = {
   spawn: ['started session', 'would start a session'],
   deliver: ['delivered to session', 'would be delivered to a live session'],
   converted: ['delivered to session', 'would be delivered to the session that holds it already'],
@@ -19,7 +19,7 @@ const DECISIONS: { readonly [decision: string]: readonly [done: string, would: s
   'unmatched-error': ['found no session: an error', 'would find no session: an error'],
   'unmatched-spawn': ['found no session: started session', 'would find no session, and start one'],
 };
-const BECAUSE: { readonly [because: string]: string } = {
+const becauseTexts: { readonly [because: string]: string } = {
   target: ' (it holds the target already)',
   thread: ' (it holds the thread already)',
   slot: ' (the agent has one session at a time)',
@@ -29,10 +29,10 @@ const BECAUSE: { readonly [because: string]: string } = {
 /** `started session 01a1…`: of a recorded route. */
 function doneText(route: Decided): string {
   const decision = route.decision ?? '-';
-  const [done] = DECISIONS[decision] ?? [decision];
+  const [done] = decisions[decision] ?? [decision];
   const { sessionIds, sessionId, because: why } = route;
   const ids = sessionIds ?? (sessionId === undefined ? [] : [sessionId]);
-  const because = typeof why === 'string' ? BECAUSE[why] : '';
+  const because = typeof why === 'string' ? becauseTexts[why] : '';
   // What is no word of ours is a sentence: what stood in the way, whether there was a session or not.
   if (because === undefined) return `${clean(why ?? '-', true)} [${clean(decision, true)}]`;
   const names = ids.map((id) => clean(id, true)).join(', ');
@@ -142,7 +142,7 @@ function verdict(trigger: Explanation, firm: readonly string[], paint: Paint): s
   if (matched) {
     const { decision } = trigger;
     if (decision === null) return paint('green', '✓ matches');
-    const [, would] = DECISIONS[decision] ?? ['', decision];
+    const [, would] = decisions[decision] ?? ['', decision];
     return paint('green', `✓ matches: ${would} [${clean(decision, true)}]`);
   }
   const { standsBackFor } = trigger;

@@ -11,7 +11,7 @@ import { colourPaint, plainPaint } from './text.ts';
 const now = new Date('2026-01-05T12:00:00Z');
 const options = { paint: plainPaint, width: 100, now };
 
-const RUN: Run = {
+const run: Run = {
   id: '0b0c6a5e-0000-4000-8000-000000000001',
   repository: 'fleet',
   commit: '77057d156e7ecc1f1abac9f2ae54560838607176',
@@ -80,7 +80,7 @@ const RUN: Run = {
   diagnostics: [],
 };
 
-const EXPLAINED = {
+const explained = {
   triggers: [
     {
       agent: 'triage',
@@ -115,12 +115,12 @@ function golden(context: TestContext, name: string, text: string): void {
 }
 
 test('a run is told with stages, field by field changes and consequences', (context) => {
-  golden(context, 'run.txt', `${runLine(RUN, options)}\n\n${printRun(RUN, options)}`);
+  golden(context, 'run.txt', `${runLine(run, options)}\n\n${printRun(run, options)}`);
 });
 
 test('a failed run is told with its condition and diagnostics', (context) => {
   const failed: Run = {
-    ...RUN,
+    ...run,
     status: 'failed',
     condition: 'auth-failed',
     detail: 'the server refused the token',
@@ -148,7 +148,7 @@ test('a failed run is told with its condition and diagnostics', (context) => {
 });
 
 test('a plan speaks of what would be done', (context) => {
-  golden(context, 'plan.txt', printPlan({ ...RUN, status: 'planned' }, options).join('\n'));
+  golden(context, 'plan.txt', printPlan({ ...run, status: 'planned' }, options).join('\n'));
 });
 
 test('a plan says which stored events would match otherwise', (context) => {
@@ -179,6 +179,8 @@ test('a plan says which stored events would match otherwise', (context) => {
   const texts = [
     printPlan({ ...plan, eventImpact }, options),
     printPlan({ ...plan, status: 'held', consequences: { eventImpact: none } }, options),
+    printPlan({ ...plan, status: 'applied', consequences: { eventImpact } }, options),
+    printPlan({ ...plan, eventImpact: { ...none, events: 0, reason: '201 triggers change at once' } }, options),
   ];
   golden(context, 'impact.txt', texts.map((lines) => lines.join('\n')).join('\n'));
   assert.deepEqual(
@@ -188,7 +190,7 @@ test('a plan says which stored events would match otherwise', (context) => {
 });
 
 test('an explanation shows each clause with what it read', (context) => {
-  golden(context, 'explain.txt', explainText(EXPLAINED, plainPaint));
+  golden(context, 'explain.txt', explainText(explained, plainPaint));
   assert.equal(explainText({ triggers: [] }, plainPaint), 'no trigger listens to this event');
 });
 
@@ -217,14 +219,14 @@ test('a spec reads as lines, with blocks for texts of several lines', (context) 
 });
 
 test('colour is only paint: without its codes the text is the same', () => {
-  const painted = printRun(RUN, { ...options, paint: colourPaint });
+  const painted = printRun(run, { ...options, paint: colourPaint });
   // oxlint-disable-next-line no-control-regex -- colour codes are what is looked for
-  assert.equal(painted.replace(/\u001b\[\d+m/g, ''), printRun(RUN, options));
+  assert.equal(painted.replace(/\u001b\[\d+m/g, ''), printRun(run, options));
 });
 
 test('commits are short, and a folder’s says what it is', () => {
   assert.deepEqual(
-    [shortCommit(RUN.commit), shortCommit('folder:d96a0062529d63a3'), shortCommit(null)],
+    [shortCommit(run.commit), shortCommit('folder:d96a0062529d63a3'), shortCommit(null)],
     ['77057d156e7e', 'folder:d96a0062529d', '-'],
   );
 });

@@ -37,7 +37,7 @@ export interface PrintOptions {
   readonly now: Date;
 }
 
-const STATUS_COLOURS: { readonly [status: string]: Colour } = {
+const statusColours: { readonly [status: string]: Colour } = {
   applied: 'green',
   synced: 'green',
   unchanged: 'green',
@@ -74,7 +74,7 @@ const STATUS_COLOURS: { readonly [status: string]: Colour } = {
   failed: 'red',
   error: 'red',
 };
-export const statusColour = (status: string): Colour => STATUS_COLOURS[status] ?? 'cyan';
+export const statusColour = (status: string): Colour => statusColours[status] ?? 'cyan';
 
 /** A commit as it is shown: twelve characters of an id; a folder's keeps its prefix. */
 export function shortCommit(commit: string | null | undefined): string {
@@ -188,7 +188,8 @@ export function printPlan(plan: Plan, options: PrintOptions): string[] {
       if (action.op !== 'unchanged') lines.push(...printAction(action, options, plan.origins?.[action.name]));
   }
   lines.push(...printConsequences(plan.consequences ?? {}, options));
-  lines.push(...printImpact(plan.eventImpact ?? plan.consequences?.eventImpact, options));
+  const would = plan.status === 'applied' ? '' : 'would ';
+  lines.push(...printImpact(plan.eventImpact ?? plan.consequences?.eventImpact, would, options));
   const hooks = plan.webhooks ?? [];
   if (hooks.length > 0) {
     lines.push('', options.paint('bold', 'webhooks'));
@@ -205,7 +206,7 @@ export function printPlan(plan: Plan, options: PrintOptions): string[] {
   return lines;
 }
 
-const SIGNS = {
+const opSigns = {
   create: ['+', 'green'],
   update: ['~', 'yellow'],
   delete: ['-', 'red'],
@@ -215,7 +216,7 @@ const SIGNS = {
 type ActionOrigins = NonNullable<Run['origins']>[string] | undefined;
 
 function printAction(action: Action, options: PrintOptions, origins: ActionOrigins): string[] {
-  const [sign, colour] = SIGNS[action.op];
+  const [sign, colour] = opSigns[action.op];
   const lines = [options.paint(colour, `  ${sign} ${action.kind} ${clean(action.name, true)}`)];
   for (const change of action.changes ?? []) {
     lines.push(...printChange(change, options));
@@ -288,8 +289,10 @@ function printConsequences(consequences: Consequences, { paint, now }: PrintOpti
   ];
 }
 
-// Nothing where no stored event has a key whose triggers change.
-function printImpact(impact: EventImpact | undefined, { paint }: PrintOptions): string[] {
+// Nothing where no stored event has a key whose triggers change. `would ` of what is not applied, or not yet.
+function printImpact(impact: EventImpact | undefined, would: string, { paint }: PrintOptions): string[] {
+  if (impact?.reason !== undefined)
+    return ['', paint('bold', 'events of the last 7 days'), `  not matched again: ${clean(impact.reason, true)}`];
   if (impact === undefined || impact.events === 0) return [];
   const looked = `${impact.truncated === true ? 'the newest ' : ''}${count(impact.events, 'event')}`;
   const head = `events of the last 7 days (${looked} matched again)`;
@@ -304,8 +307,8 @@ function printImpact(impact: EventImpact | undefined, { paint }: PrintOptions): 
   };
   const lines = triggers.flatMap(({ agent, ordinal, event, newly, stopped }) => {
     const parts = [
-      ...(newly.count > 0 ? [`${newly.count} would newly match`] : []),
-      ...(stopped.count > 0 ? [`${stopped.count} would stop matching`] : []),
+      ...(newly.count > 0 ? [`${newly.count} ${would}newly match`] : []),
+      ...(stopped.count > 0 ? [`${stopped.count} ${would}stop matching`] : []),
     ];
     const name = `agent ${clean(agent, true)} trigger ${ordinal} (${clean(event, true)})`;
     return [`  ${name}: ${parts.join(', ')}`, ...some('+', newly), ...some('-', stopped)];

@@ -17,7 +17,7 @@ function golden(context: TestContext, name: string, text: string): void {
 }
 
 /** As a server tells it that may leave members out. */
-const SESSION = {
+const session = {
   id: 's1',
   agent: 'reviewer',
   revision: 3,
@@ -88,7 +88,7 @@ test('a session is told with what it holds', (context) => {
     displayTitle: 't',
   };
   const texts = [
-    sessionText(SESSION, options),
+    sessionText(session, options),
     sessionText(
       { ...replaced, origin: 'replacement', parentId: 's0', endedAt: at(9) } as unknown as WholeSession,
       options,
@@ -136,7 +136,7 @@ test('a transcript reads as a conversation, and nothing in it reaches the termin
   golden(context, 'transcript.txt', lines.join('\n\n'));
 });
 
-const EVENT: Event = {
+const event: Event = {
   id: 'e1',
   source: 'codehost',
   key: 'codehost.pull_request.opened',
@@ -159,14 +159,14 @@ const EVENT: Event = {
 
 test('an event is told with what came of it', (context) => {
   const gone: Event = {
-    ...EVENT,
+    ...event,
     severity: undefined,
     routes: [],
     payload: null,
     target: null,
     reason: 'its body is gone',
   };
-  golden(context, 'event.txt', `${eventText(EVENT, options)}\n\n${eventText(gone, options)}`);
+  golden(context, 'event.txt', `${eventText(event, options)}\n\n${eventText(gone, options)}`);
 });
 
 test('an explained event says what was decided then, what would be now, and what listens no more', (context) => {
@@ -198,9 +198,9 @@ test('an explained event says what was decided then, what would be now, and what
       ],
     },
   ];
-  golden(context, 'event-explain.txt', explainedEventText(EVENT, { triggers }, options));
+  golden(context, 'event-explain.txt', explainedEventText(event, { triggers }, options));
   assert.match(
-    explainedEventText({ ...EVENT, routes: [] }, { triggers: [] }, options),
+    explainedEventText({ ...event, routes: [] }, { triggers: [] }, options),
     /no trigger listens to this event$/,
   );
 });

@@ -168,14 +168,14 @@ function holdings(session: WholeSession, paint: Paint): string[] {
   return lines;
 }
 
-const ROLE_COLOURS: { readonly [role: string]: Colour } = { user: 'cyan', assistant: 'green', tool: 'blue' };
-const SENDERS: { readonly [sender: string]: string } = {
+const roleColours: { readonly [role: string]: Colour } = { user: 'cyan', assistant: 'green', tool: 'blue' };
+const senders: { readonly [sender: string]: string } = {
   event: 'event',
   operator: 'operator',
   session: 'session',
   platform: 'platform',
 };
-const DELIVERIES: { readonly [state: string]: string } = {
+const deliveries: { readonly [state: string]: string } = {
   pending: 'waiting',
   in_flight: 'going in',
   failed: 'not delivered',
@@ -199,7 +199,7 @@ export function joinPieces(messages: readonly Message[]): Message[] {
 export function messageText(message: Message, paint: Paint): string {
   const { role, kind } = message;
   const said = kind === 'text' || kind === 'prompt' ? [] : [kind.replaceAll('_', ' ')];
-  const delivery = DELIVERIES[message.delivery?.state ?? ''];
+  const delivery = deliveries[message.delivery?.state ?? ''];
   const reason = given(message.delivery?.reason);
   const marks = [
     ...said,
@@ -207,7 +207,7 @@ export function messageText(message: Message, paint: Paint): string {
   ];
   const head = [
     paint('grey', timeText(message.at)),
-    paint(ROLE_COLOURS[role] ?? 'grey', paint('bold', clean(speaker(message, role), true))),
+    paint(roleColours[role] ?? 'grey', paint('bold', clean(speaker(message, role), true))),
     ...(marks.length === 0 ? [] : [paint('grey', `(${clean(marks.join(', '), true)})`)]),
   ].join('  ');
   const body = clean(message.text ?? '').trimEnd();
@@ -222,7 +222,7 @@ function speaker(message: Message, role: string): string {
     readonly name?: string;
     readonly event?: string;
   };
-  const sender = SENDERS[message.delivery?.sender ?? String(detail.sender)] ?? role;
+  const sender = senders[message.delivery?.sender ?? String(detail.sender)] ?? role;
   const name = given(detail.name);
   const event = given(message.eventId);
   if (sender === 'event' && event !== undefined) {

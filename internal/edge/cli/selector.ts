@@ -2,7 +2,7 @@
 
 import * as agents from '../../../schemas/api/agents.ts';
 import type { Client } from './client.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import { nameOf } from './formats.ts';
 import { nearest } from './text.ts';
 
@@ -20,7 +20,7 @@ export function requirementsOf(selectors: readonly string[]): Requirement[] {
       const match = /^\s*(?:(!)\s*([^=!\s]+)|([^=!\s]+?)\s*(?:(!=|==?)\s*(.*?))?)\s*$/.exec(text);
       const [, not, absent, key, op, value = ''] = match ?? [];
       if (not !== undefined && absent !== undefined) return { key: absent, op: 'lacks', value };
-      if (key === undefined) throw new Misuse(`--selector takes label=value, not "${text}"`);
+      if (key === undefined) throw new UsageError(`--selector takes label=value, not "${text}"`);
       return { key, op: op === undefined ? 'has' : op === '!=' ? 'differs' : 'equals', value };
     });
 }

@@ -4,9 +4,9 @@
 import { readFile } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
 import { readContexts } from './contexts.ts';
-import { Misuse, refusal } from './failure.ts';
+import { UsageError, refusal } from './failure.ts';
 import type { Call } from './types.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 export interface ClientFile {
   readonly url: string;
@@ -102,7 +102,7 @@ export async function readClientFile(
   };
 }
 
-/** Finds the server. Throws `Refusal` where none is known and `Misuse` for an address or token that cannot be one. */
+/** Finds the server. Throws `Refusal` where none is known and `UsageError` for an address or token that cannot be one. */
 export async function findServer(call: Finder): Promise<ServerSettings> {
   const { env } = call.io;
   const path = join(dataDirOf(call), 'client.json');
@@ -132,7 +132,7 @@ export async function findServer(call: Finder): Promise<ServerSettings> {
   const address = checkUrl(url, flagUrl !== undefined ? '--url' : envUrl !== undefined ? 'SVC_URL' : path);
   const token = givenToken ?? (file?.url !== undefined && sameOrigin(file.url, address) ? file.token : undefined);
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-    throw new Misuse('the token holds white space or characters that no token has');
+    throw new UsageError('the token holds white space or characters that no token has');
   }
   const org = call.global('org') ?? setOr(env['SVC_ORG']) ?? file?.org ?? 'default';
   const project = call.global('project') ?? setOr(env['SVC_PROJECT']) ?? file?.project ?? 'default';
@@ -150,9 +150,10 @@ async function fileOrNone<T>(read: () => Promise<T | undefined>, optional: boole
 function checkUrl(text: string, name: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Misuse(`${name} must be a URL that starts with http:// or https://`);
+    throw new UsageError(`${name} must be a URL that starts with http:// or https://`);
   }
-  if (url.username !== '' || url.password !== '') throw new Misuse(`${name} must not hold credentials; use --token`);
+  if (url.username !== '' || url.password !== '')
+    throw new UsageError(`${name} must not hold credentials; use --token`);
   return `${url.origin}${withoutEnd(url.pathname, '/')}`;
 }
 
@@ -165,9 +166,9 @@ export function contextOf(call: Call): { readonly [name: string]: string } {
   for (const entry of call.list('context')) {
     const equals = entry.indexOf('=');
     const name = equals === -1 ? entry : entry.slice(0, equals);
-    if (equals === -1) throw new Misuse(`--context takes NAME=VALUE, not "${entry}"`);
+    if (equals === -1) throw new UsageError(`--context takes NAME=VALUE, not "${entry}"`);
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-      throw new Misuse(
+      throw new UsageError(
         `--context: "${name}" is not a variable name`,
         'a name is a letter or _, then letters, digits and _',
       );

@@ -1,5 +1,6 @@
-// Server-sent events: the parser of the event-stream format, and a reader that reconnects where it left off.
+// Server-sent events: a reader that reconnects where it left off.
 
+import { createParser } from 'eventsource-parser';
 import { Refusal } from './failure.ts';
 
 export interface SseMessage {
@@ -12,47 +13,42 @@ const firstWaitMs = 250;
 const waitMsMax = 15_000;
 const lineCharsMax = 16 * 1024 * 1024;
 
-/** Feeds text in pieces, gives complete messages. Keeps the last id and the server's `retry`. */
+/** Feeds text in pieces, gives complete messages. Keeps the last id and the server's `retry`. Throws over a line that is too long. */
 export function createSseParser(): {
   feed(text: string): SseMessage[];
   lastId(): string | undefined;
   retryMs(): number | undefined;
 } {
-  let rest = '';
-  let data: string[] = [];
-  let event = '';
-  let id: string | undefined;
+  let out: SseMessage[] = [];
+  let lastId: string | undefined;
   let retry: number | undefined;
-  const line = (text: string, out: SseMessage[]): void => {
-    if (text === '') {
-      if (data.length > 0) out.push({ id, event: event === '' ? 'message' : event, data: data.join('\n') });
-      data = [];
-      event = '';
-      return;
-    }
-    const colon = text.indexOf(':');
-    if (colon === 0) return;
-    const field = colon === -1 ? text : text.slice(0, colon);
-    const value = colon === -1 ? '' : text.slice(colon + 1).replace(/^ /, '');
-    if (field === 'data') data.push(value);
-    else if (field === 'event') event = value;
-    else if (field === 'id' && !value.includes('\0')) id = value;
-    else if (field === 'retry' && /^\d+$/.test(value)) retry = Number(value);
-  };
+  /** A \r at the end may be half of \r\n. */
+  let half = '';
+  const parser = createParser({
+    maxBufferSize: lineCharsMax,
+    onEvent: ({ id = lastId, event = 'message', data }) => {
+      lastId = id;
+      out.push({ id, event, data });
+    },
+    onRetry: (ms) => {
+      retry = ms;
+    },
+    // A field that is not known is passed over, as the format wants it.
+    onError: ({ type }) => {
+      if (type === 'max-buffer-size-exceeded') throw new Error('an event is longer than 16 MiB');
+    },
+  });
   return {
     feed: (text) => {
-      const out: SseMessage[] = [];
-      rest += text;
-      // A lone \r at the end may be half of \r\n: wait for the rest.
-      for (let match = /\r\n|\n|\r(?!$)/.exec(rest); match !== null; match = /\r\n|\n|\r(?!$)/.exec(rest)) {
-        const whole = rest.slice(0, match.index);
-        rest = rest.slice(match.index + match[0].length);
-        line(whole, out);
-      }
-      if (rest.length > lineCharsMax) throw new Error('an event line is longer than 16 MiB');
-      return out;
+      const whole = half + text;
+      half = whole.endsWith('\r') ? '\r' : '';
+      // The package keeps a line that a lone \r has ended until another line ends.
+      parser.feed((half === '' ? whole : whole.slice(0, -1)).replaceAll(/\r\n?/g, '\n'));
+      const found = out;
+      out = [];
+      return found;
     },
-    lastId: () => id,
+    lastId: () => lastId,
     retryMs: () => retry,
   };
 }

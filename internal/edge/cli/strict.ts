@@ -1,27 +1,27 @@
 // `svc validate --strict`: root keys that compile ignores without a word, because they are near no known one. What is near
 // one is warned of always.
 
-import { ROOT_KEYS } from '../../../schemas/agent.ts';
+import { rootKeys } from '../../../schemas/agent.ts';
 import { belongsOf } from '../../core/lint/lint.ts';
 import { isDocumentFile, printDiagnostics, readSource } from '../../core/source/source.ts';
 import type { Bundle } from '../../domain/bundle.ts';
 import type { Diagnostic, Finding } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
 
-const READ = /^\.svc\/(?:agents|fragments)\//;
+const read = /^\.svc\/(?:agents|fragments)\//;
 /** A warning for each such key of agents and fragments, by file and place. */
 export function unknownRootKeys(bundle: Bundle): Diagnostic[] {
   const texts = new Map<string, string>();
   const findings: Finding[] = [];
   for (const { path, bytes } of bundle.entries.values()) {
-    if (!READ.test(path) || !isDocumentFile(path) || bytes === undefined) continue;
+    if (!read.test(path) || !isDocumentFile(path) || bytes === undefined) continue;
     const source = readSource(path, bytes);
     texts.set(path, source.text);
     for (const { root } of source.documents) {
       // A legacy envelope is an error as a whole.
       if (root.entries.has('kind') && root.entries.has('spec')) continue;
       for (const [key, { keyRange }] of root.entries) {
-        if (ROOT_KEYS.includes(key) || nearest(key, ROOT_KEYS) !== undefined) continue;
+        if (rootKeys.includes(key) || nearest(key, rootKeys) !== undefined) continue;
         const hint = belongsOf(key);
         const message = `Unknown root key ${key} is ignored`;
         findings.push({

@@ -1,17 +1,17 @@
 // The part of the command table about service accounts, projects that exist, and the audit.
 
-import { DRY_RUN, REASON, YES } from './table-global.ts';
+import { dryRun, reason, yes } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
-const SLUG: ArgSpec = { name: 'SLUG', help: 'its slug' };
-const ORG_SCOPE: OptionSpec = {
+const nameArg: ArgSpec = { name: 'NAME', help: 'its name' };
+const slug: ArgSpec = { name: 'SLUG', help: 'its slug' };
+const orgScope: OptionSpec = {
   name: 'org',
   type: 'flag',
   value: 'ORG',
   help: 'at organization scope; --org=ORG for another organization',
 };
-const FILTERS: readonly OptionSpec[] = [
+const filters: readonly OptionSpec[] = [
   { name: 'action', type: 'string', value: 'A', help: 'with this action, such as secret.revealed' },
   { name: 'subject', type: 'string', value: 'S', help: 'about the thing of this name' },
   { name: 'principal', type: 'string', value: 'W', help: 'by the one of this name or id' },
@@ -22,7 +22,7 @@ const FILTERS: readonly OptionSpec[] = [
 const account = async (): Promise<typeof import('./command-account.ts')> => import('./command-account.ts');
 const project = async (): Promise<typeof import('./command-project.ts')> => import('./command-project.ts');
 const signin = async (): Promise<typeof import('./command-signin.ts')> => import('./command-signin.ts');
-const NO_BROWSER: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
+const noBrowser: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
 const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
 
 export const accountTable: readonly CommandSpec[] = [
@@ -37,7 +37,7 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['login'],
     summary: 'sign in by a browser, on this machine or another; the token lasts 30 days at most',
     args: [],
-    options: [NO_BROWSER],
+    options: [noBrowser],
     load: async () => (await signin()).loginCommand,
   },
   {
@@ -64,7 +64,7 @@ export const accountTable: readonly CommandSpec[] = [
   {
     words: ['account', 'create'],
     summary: 'make a service account; a token for it is made with `token create --for`',
-    args: [NAME],
+    args: [nameArg],
     options: [
       { name: 'role', type: 'string', value: 'R', help: 'its role in the organization', choices: ['member', 'admin'] },
     ],
@@ -73,42 +73,42 @@ export const accountTable: readonly CommandSpec[] = [
   {
     words: ['account', 'disable'],
     summary: 'make none of its tokens valid, until enabled',
-    args: [NAME],
-    options: [YES, REASON, DRY_RUN],
+    args: [nameArg],
+    options: [yes, reason, dryRun],
     load: async () => (await account()).accountDisable,
   },
   {
     words: ['account', 'enable'],
     summary: 'let its tokens be valid again',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await account()).accountEnable,
   },
   {
     words: ['account', 'delete'],
     summary: 'delete it with its tokens',
-    args: [NAME],
-    options: [YES, REASON, DRY_RUN],
+    args: [nameArg],
+    options: [yes, reason, dryRun],
     load: async () => (await account()).accountDelete,
   },
   {
     words: ['project', 'rename'],
     summary: 'give a project another name',
-    args: [SLUG, { name: 'NAME', help: 'the name that people see' }],
+    args: [slug, { name: 'NAME', help: 'the name that people see' }],
     options: [],
     load: async () => (await account()).projectRename,
   },
   {
     words: ['project', 'show'],
     summary: 'a project: what its environments may ask for and reach, whom its sessions tell and ask',
-    args: [{ ...SLUG, optional: true }],
+    args: [{ ...slug, optional: true }],
     options: [],
     load: async () => (await project()).projectShow,
   },
   {
     words: ['project', 'set'],
     summary: 'say what its environments may ask for and reach, and whom its sessions tell and ask',
-    args: [{ ...SLUG, optional: true }],
+    args: [{ ...slug, optional: true }],
     options: [
       { name: 'name', type: 'string', value: 'TEXT', help: 'display name' },
       {
@@ -139,21 +139,21 @@ export const accountTable: readonly CommandSpec[] = [
   {
     words: ['project', 'archive'],
     summary: 'keep a project as it is',
-    args: [SLUG],
-    options: [YES, REASON, DRY_RUN],
+    args: [slug],
+    options: [yes, reason, dryRun],
     load: async () => (await account()).projectArchive,
   },
   {
     words: ['project', 'delete'],
     summary: 'delete a project with everything in it',
-    args: [SLUG],
-    options: [YES, REASON, DRY_RUN],
+    args: [slug],
+    options: [yes, reason, dryRun],
     load: async () => (await account()).projectDelete,
   },
   {
     words: ['project', 'restore'],
     summary: 'bring an archived project back',
-    args: [SLUG],
+    args: [slug],
     options: [],
     load: async () => (await account()).projectRestore,
   },
@@ -162,8 +162,8 @@ export const accountTable: readonly CommandSpec[] = [
     summary: 'who did what, newest first',
     args: [],
     options: [
-      ORG_SCOPE,
-      ...FILTERS,
+      orgScope,
+      ...filters,
       { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' },
     ],
     load: async () => (await tenancy()).auditList,
@@ -172,7 +172,7 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['audit', 'export'],
     summary: 'all of it as JSON lines, oldest first',
     args: [],
-    options: [ORG_SCOPE, ...FILTERS],
+    options: [orgScope, ...filters],
     load: async () => (await account()).auditExport,
   },
 ];

@@ -1,11 +1,11 @@
 // The part of the command table about connections to providers: thin clients of calls of the HTTP API. A credential never
 // is an argument.
 
-import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
+import { dryRun, fromFile, reason, yes } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
-const PROVIDER: ArgSpec = {
+const nameArg: ArgSpec = { name: 'NAME', help: 'its name' };
+const provider: ArgSpec = {
   name: 'PROVIDER',
   help: 'codehost, tracker or chat',
   choices: ['codehost', 'tracker', 'chat'],
@@ -41,9 +41,9 @@ const connectionCommands: readonly CommandSpec[] = [
   {
     words: ['connection', 'add'],
     summary: 'connect a provider; credentials never are arguments',
-    args: [PROVIDER, NAME],
+    args: [provider, nameArg],
     options: [
-      { ...FROM_FILE, help: 'the webhook or signing secret: FILE, or stdin for -; else asked for without an echo' },
+      { ...fromFile, help: 'the webhook or signing secret: FILE, or stdin for -; else asked for without an echo' },
       ...credentialFiles,
       ...settings,
     ],
@@ -52,21 +52,21 @@ const connectionCommands: readonly CommandSpec[] = [
   {
     words: ['connection', 'show'],
     summary: 'a connection: its status and why, what it may do, and when that was asked last',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await connection()).connectionShow,
   },
   {
     words: ['connection', 'check'],
     summary: 'ask the provider whether it works, and set its status to the answer; exit 1 unless it is active',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await connection()).connectionCheck,
   },
   {
     words: ['connection', 'edit'],
     summary: 'change settings of a connection, such as the id of an installation that was made anew',
-    args: [NAME],
+    args: [nameArg],
     options: settings,
     notes: [
       'An application that was removed and installed again has another installation id; the connection keeps its name,',
@@ -77,37 +77,34 @@ const connectionCommands: readonly CommandSpec[] = [
   {
     words: ['connection', 'set-credentials'],
     summary: 'replace credentials; those that are not given stay',
-    args: [NAME],
-    options: [
-      { ...FROM_FILE, help: 'the webhook, signing or client secret: FILE, or stdin for -' },
-      ...credentialFiles,
-    ],
+    args: [nameArg],
+    options: [{ ...fromFile, help: 'the webhook, signing or client secret: FILE, or stdin for -' }, ...credentialFiles],
     notes: ['Without a file it asks for the webhook, signing or client secret.'],
     load: async () => (await connection()).connectionSetCredentials,
   },
   ...(['remove', 'disconnect'] as const).map((word) => ({
     words: ['connection', word],
     summary: 'disconnect: what was consented to is revoked, and its tokens are destroyed',
-    args: [NAME],
-    options: [YES, REASON, DRY_RUN],
+    args: [nameArg],
+    options: [yes, reason, dryRun],
     load: async () => (await connection()).connectionRemove,
   })),
 ];
 
 const errtrack = async (): Promise<typeof import('./command-errtrack.ts')> => import('./command-errtrack.ts');
-const NO_BROWSER: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
+const noBrowser: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
 const consent = async (): Promise<typeof import('./command-consent.ts')> => import('./command-consent.ts');
-const SCOPE: OptionSpec = { name: 'scope', type: 'list', value: 'S', help: 'a scope to ask for' };
-const NO_WAIT: OptionSpec = { name: 'no-wait', type: 'flag', help: 'print the address and end' };
-const RENEW: OptionSpec = { name: 'renew', type: 'flag', help: 'ask for consent also where it is connected' };
+const scope: OptionSpec = { name: 'scope', type: 'list', value: 'S', help: 'a scope to ask for' };
+const noWait: OptionSpec = { name: 'no-wait', type: 'flag', help: 'print the address and end' };
+const renew: OptionSpec = { name: 'renew', type: 'flag', help: 'ask for consent also where it is connected' };
 const consentCommands: readonly CommandSpec[] = [
   {
     words: ['connect', 'mcp'],
     summary: 'connect a remote tool server by consent: print the address, and wait until somebody consented',
-    args: [NAME],
+    args: [nameArg],
     options: [
       { name: 'url', type: 'string', value: 'URL', help: 'address of the tool server; needed for a new connection' },
-      SCOPE,
+      scope,
       { name: 'client-id', type: 'string', value: 'ID', help: 'the client that was registered there by hand' },
       {
         name: 'client-secret-file',
@@ -116,9 +113,9 @@ const consentCommands: readonly CommandSpec[] = [
         help: 'the secret of that client: FILE, or stdin for -',
         completes: 'file',
       },
-      RENEW,
-      NO_BROWSER,
-      NO_WAIT,
+      renew,
+      noBrowser,
+      noWait,
     ],
     notes: ['A connection that is there already is connected again; a token that does not work any more is replaced.'],
     load: async () => (await consent()).connectMcp,
@@ -126,8 +123,8 @@ const consentCommands: readonly CommandSpec[] = [
   {
     words: ['connect', 'provider'],
     summary: 'connect a provider of the configuration’s `providers.oauth` by consent, as `connect mcp` does',
-    args: [{ name: 'PROVIDER', help: 'its name in the configuration' }, NAME],
-    options: [SCOPE, RENEW, NO_BROWSER, NO_WAIT],
+    args: [{ name: 'PROVIDER', help: 'its name in the configuration' }, nameArg],
+    options: [scope, renew, noBrowser, noWait],
     load: async () => (await consent()).connectProvider,
   },
 ];
@@ -145,8 +142,8 @@ const errtrackCommands: readonly CommandSpec[] = [
         help: 'the project that is connected (default: the active one)',
       },
       { name: 'replace', type: 'flag', help: 'refused: says how to replace a connection' },
-      NO_BROWSER,
-      NO_WAIT,
+      noBrowser,
+      noWait,
     ],
     load: async () => (await errtrack()).connectErrtrack,
   },

@@ -1,25 +1,25 @@
 // The part of the command table that hands know from elsewhere: get and describe, a first tree, contexts, daemons.
 
-import { SELECTOR, WATCH } from './table-global.ts';
+import { selector, watch } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const KIND: ArgSpec = { name: 'KIND', help: 'agents, repos, sessions, events, …; or KIND/NAME', values: 'kind' };
-const NAME: ArgSpec = {
+const kind: ArgSpec = { name: 'KIND', help: 'agents, repos, sessions, events, …; or KIND/NAME', values: 'kind' };
+const nameArg: ArgSpec = {
   name: 'NAME',
   help: 'one of them, by name, id or a piece of its id',
   optional: true,
   values: 'name-of-kind',
 };
 const narrowing: readonly OptionSpec[] = [
-  SELECTOR,
-  WATCH,
+  selector,
+  watch,
   { name: 'agent', type: 'string', value: 'A', help: 'of this agent only', values: 'agent' },
   { name: 'repo', type: 'string', value: 'NAME', help: 'runs of this repository only', values: 'repo' },
   { name: 'key', type: 'string', value: 'K', help: 'events with this key, webhook.* or !svc.*' },
   { name: 'live', type: 'flag', help: 'live sessions only' },
   { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first, where there may be many' },
 ];
-const CONTEXT: ArgSpec = { name: 'NAME', help: 'its name', values: 'context' };
+const contextArg: ArgSpec = { name: 'NAME', help: 'its name', values: 'context' };
 const context = async (): Promise<typeof import('./command-context.ts')> => import('./command-context.ts');
 
 export const everydayCommands: readonly CommandSpec[] = [
@@ -112,7 +112,7 @@ export const everydayCommands: readonly CommandSpec[] = [
   {
     words: ['get'],
     summary: 'things of a kind as a table, or one of them',
-    args: [KIND, NAME],
+    args: [kind, nameArg],
     options: narrowing,
     notes: ['svc get agents -o wide · svc get agent triage -o yaml · svc get sessions -l team=web --watch'],
     load: async () => (await import('./command-get.ts')).getCommand,
@@ -120,7 +120,7 @@ export const everydayCommands: readonly CommandSpec[] = [
   {
     words: ['describe'],
     summary: 'all that is known of a thing',
-    args: [KIND, NAME],
+    args: [kind, nameArg],
     options: [],
     load: async () => (await import('./command-get.ts')).describeCommand,
   },
@@ -134,7 +134,7 @@ export const everydayCommands: readonly CommandSpec[] = [
   {
     words: ['context', 'use'],
     summary: 'speak to this server from now on',
-    args: [CONTEXT],
+    args: [contextArg],
     options: [],
     notes: ['SVC_CONTEXT=NAME does it for one command; --url and SVC_URL go before both'],
     load: async () => (await context()).contextUse,
@@ -158,7 +158,7 @@ export const everydayCommands: readonly CommandSpec[] = [
   {
     words: ['context', 'remove'],
     summary: 'forget it, with its token',
-    args: [CONTEXT],
+    args: [contextArg],
     options: [],
     load: async () => (await context()).contextRemove,
   },
@@ -166,7 +166,7 @@ export const everydayCommands: readonly CommandSpec[] = [
     words: ['daemon', 'list'],
     summary: 'daemons of the installation, what each does and whether it lives',
     args: [],
-    options: [WATCH],
+    options: [watch],
     load: async () => (await import('./command-daemon.ts')).daemonList,
   },
 ];

@@ -28,16 +28,16 @@ export const globalOptions: readonly OptionSpec[] = [
 ];
 
 /** Of every command that destroys: it asks at a terminal only. */
-export const REASON: OptionSpec = {
+export const reason: OptionSpec = {
   name: 'reason',
   type: 'string',
   value: 'TEXT',
   help: 'why; it stands in the audit',
 };
-export const DRY_RUN: OptionSpec = { name: 'dry-run', type: 'flag', help: 'say what would follow; change nothing' };
-export const YES: OptionSpec = { name: 'yes', short: 'y', type: 'flag', help: 'do not ask' };
+export const dryRun: OptionSpec = { name: 'dry-run', type: 'flag', help: 'say what would follow; change nothing' };
+export const yes: OptionSpec = { name: 'yes', short: 'y', type: 'flag', help: 'do not ask' };
 
-export const FROM_FILE: OptionSpec = {
+export const fromFile: OptionSpec = {
   name: 'from-file',
   type: 'string',
   value: 'FILE',
@@ -45,14 +45,14 @@ export const FROM_FILE: OptionSpec = {
   completes: 'file',
 };
 /** Of every list. */
-export const WATCH: OptionSpec = {
+export const watch: OptionSpec = {
   name: 'watch',
   short: 'w',
   type: 'flag',
   help: 'stay and print what changes, until Ctrl-C',
 };
 /** Of every list of what belongs to agents. */
-export const SELECTOR: OptionSpec = {
+export const selector: OptionSpec = {
   name: 'selector',
   short: 'l',
   type: 'list',

@@ -2,8 +2,8 @@
 
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const DIRECTORY: ArgSpec = { name: 'DIRECTORY', help: 'of this backup alone', completes: 'directory' };
-const SETTINGS: readonly OptionSpec[] = [
+const directory: ArgSpec = { name: 'DIRECTORY', help: 'of this backup alone', completes: 'directory' };
+const settings: readonly OptionSpec[] = [
   { name: 'config', type: 'string', value: 'FILE', help: 'the file of svcd (SVC_CONFIG)', completes: 'file' },
   {
     name: 'database-url',
@@ -26,16 +26,16 @@ export const installationCommands: readonly CommandSpec[] = [
   {
     words: ['backup'],
     summary: 'save the database as it is at one instant, and the master key; svcd may go on',
-    args: [DIRECTORY],
-    options: [...SETTINGS, { name: 'without-key', type: 'flag', help: 'leave the master key file out' }],
+    args: [directory],
+    options: [...settings, { name: 'without-key', type: 'flag', help: 'leave the master key file out' }],
     notes: [here],
     load: async () => (await backup()).backupCommand,
   },
   {
     words: ['restore'],
     summary: 'put a backup into an empty database or data directory: all of it or nothing',
-    args: [DIRECTORY],
-    options: SETTINGS,
+    args: [directory],
+    options: settings,
     notes: [here, 'writes over nothing: a database that is in use, and another key file, are refused'],
     load: async () => (await backup()).restoreCommand,
   },
@@ -43,7 +43,7 @@ export const installationCommands: readonly CommandSpec[] = [
     words: ['upgrade', 'check'],
     summary: 'what this svc would find and change if its svcd were started here',
     args: [],
-    options: SETTINGS,
+    options: settings,
     notes: [here, 'changes nothing; exits 1 where an upgrade would fail'],
     load: async () => (await backup()).upgradeCheck,
   },

@@ -1,23 +1,23 @@
 // The part of the command table about whom a project tells of what happens in it.
 
-import { CONDITIONS } from '../../domain/notification.ts';
-import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
+import { conditionsList } from '../../domain/notification.ts';
+import { dryRun, fromFile, reason, yes } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
+const nameArg: ArgSpec = { name: 'NAME', help: 'its name' };
 const notify = async (): Promise<typeof import('./command-notify.ts')> => import('./command-notify.ts');
-const CONDITION: OptionSpec = {
+const condition: OptionSpec = {
   name: 'on',
   type: 'list',
   value: 'CONDITION',
-  help: `what it is told of; every condition when absent: ${CONDITIONS.join(', ')}`,
+  help: `what it is told of; every condition when absent: ${conditionsList.join(', ')}`,
 };
 const receiverSettings: readonly OptionSpec[] = [
   { name: 'connection', type: 'string', value: 'NAME', help: 'chat: the connection' },
   { name: 'channel', type: 'string', value: 'ID', help: 'chat: the channel' },
   { name: 'url', type: 'string', value: 'URL', help: 'webhook: where it is sent' },
-  { ...FROM_FILE, help: 'webhook: what it is signed with, from FILE, or stdin for -' },
-  CONDITION,
+  { ...fromFile, help: 'webhook: what it is signed with, from FILE, or stdin for -' },
+  condition,
 ];
 export const notifyCommands: readonly CommandSpec[] = [
   {
@@ -30,14 +30,14 @@ export const notifyCommands: readonly CommandSpec[] = [
   {
     words: ['notify', 'add'],
     summary: 'tell a chat channel or a signed webhook of what happens',
-    args: [{ name: 'KIND', help: 'chat or webhook', choices: ['chat', 'webhook'] }, NAME],
+    args: [{ name: 'KIND', help: 'chat or webhook', choices: ['chat', 'webhook'] }, nameArg],
     options: receiverSettings,
     load: async () => (await notify()).notifyAdd,
   },
   {
     words: ['notify', 'edit'],
     summary: 'change a receiver; what is not given stays',
-    args: [NAME],
+    args: [nameArg],
     options: [
       ...receiverSettings,
       { name: 'suspend', type: 'flag', help: 'tell it nothing for now' },
@@ -48,14 +48,14 @@ export const notifyCommands: readonly CommandSpec[] = [
   {
     words: ['notify', 'remove'],
     summary: 'tell a receiver nothing any more',
-    args: [NAME],
-    options: [YES, REASON, DRY_RUN],
+    args: [nameArg],
+    options: [yes, reason, dryRun],
     load: async () => (await notify()).notifyRemove,
   },
   {
     words: ['notify', 'test'],
     summary: 'send a test, and say whether the receiver has taken it',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await notify()).notifyTest,
   },

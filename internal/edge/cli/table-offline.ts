@@ -2,48 +2,48 @@
 
 import type { CommandSpec, OptionSpec } from './types.ts';
 
-const PATH = {
+const path = {
   name: 'PATH',
   help: 'the directory that holds .svc/ (default: here)',
   optional: true,
   completes: 'directory',
 } as const;
-const CONTEXT: OptionSpec = {
+const context: OptionSpec = {
   name: 'context',
   type: 'list',
   value: 'K=V',
   help: 'context variable beneath each document’s own variables',
 };
-const CONFIG: OptionSpec = {
+const config: OptionSpec = {
   name: 'config',
   type: 'string',
   value: 'FILE',
   help: 'presets, models and template sources as the daemon has them (SVC_CONFIG)',
   completes: 'file',
 };
-const PRUNE: OptionSpec = {
+const prune: OptionSpec = {
   name: 'prune',
   type: 'bool',
   help: 'keep what manual owns and the tree no longer declares',
 };
-const ADOPT: OptionSpec = { name: 'adopt', type: 'flag', help: 'take over names that another owner holds' };
+const adopt: OptionSpec = { name: 'adopt', type: 'flag', help: 'take over names that another owner holds' };
 
 export const offlineCommands: readonly CommandSpec[] = [
   {
     words: ['compile'],
     summary: 'compile a tree offline; no server',
-    args: [PATH],
-    options: [CONTEXT, CONFIG],
+    args: [path],
+    options: [context, config],
     notes: ['exit status 0 when the tree compiles, 1 when it does not, 2 when PATH is no directory'],
     load: async () => (await import('./command-compile.ts')).compileCommand,
   },
   {
     words: ['validate'],
     summary: 'compile and print the diagnostics only',
-    args: [PATH],
+    args: [path],
     options: [
-      CONTEXT,
-      CONFIG,
+      context,
+      config,
       { name: 'strict', type: 'flag', help: 'exit status 1 for warnings too, and for root keys that nothing knows' },
       {
         name: 'format',
@@ -58,12 +58,12 @@ export const offlineCommands: readonly CommandSpec[] = [
   {
     words: ['diff'],
     summary: 'what apply would change, against the stored state',
-    args: [PATH],
+    args: [path],
     options: [
-      CONTEXT,
-      CONFIG,
-      PRUNE,
-      ADOPT,
+      context,
+      config,
+      prune,
+      adopt,
       { name: 'exit-code', type: 'flag', help: 'exit 1 where there is a difference' },
     ],
     load: async () => (await import('./command-apply.ts')).diffCommand,
@@ -71,8 +71,8 @@ export const offlineCommands: readonly CommandSpec[] = [
   {
     words: ['apply'],
     summary: 'compile, diff and apply a tree; its owner is "manual"',
-    args: [PATH],
-    options: [CONTEXT, CONFIG, PRUNE, { name: 'dry-run', type: 'flag', help: 'plan only' }, ADOPT],
+    args: [path],
+    options: [context, config, prune, { name: 'dry-run', type: 'flag', help: 'plan only' }, adopt],
     load: async () => (await import('./command-apply.ts')).applyCommand,
   },
   {

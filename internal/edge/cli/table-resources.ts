@@ -2,10 +2,10 @@
 
 import { runtimeCommands } from './table-runtime.ts';
 import { tenantCommands } from './table-tenant.ts';
-import { DRY_RUN, REASON, SELECTOR, WATCH, YES } from './table-global.ts';
+import { dryRun, reason, selector, watch, yes } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-export const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
+export const nameArg: ArgSpec = { name: 'NAME', help: 'its name' };
 export const limitOption = (fallback: number): OptionSpec => ({
   name: 'limit',
   type: 'string',
@@ -43,12 +43,12 @@ const repoSettings: readonly OptionSpec[] = [
   { name: 'suspend', type: 'flag', help: 'register it without syncing' },
 ];
 
-const WAIT: OptionSpec = {
+const wait: OptionSpec = {
   name: 'wait',
   type: 'flag',
   help: 'show the stages as they happen; exit 1 when the run fails or is held',
 };
-const TIMEOUT: OptionSpec = {
+const timeout: OptionSpec = {
   name: 'timeout',
   type: 'string',
   value: '10m',
@@ -59,8 +59,8 @@ const repo = async (): Promise<typeof import('./command-repo.ts')> => import('./
 const repoAction = (word: 'suspend' | 'resume' | 'release' | 'unpin', summary: string): CommandSpec => ({
   words: ['repo', word],
   summary,
-  args: [NAME],
-  options: [REASON, ...(word === 'release' || word === 'unpin' ? [WAIT, TIMEOUT] : [])],
+  args: [nameArg],
+  options: [reason, ...(word === 'release' || word === 'unpin' ? [wait, timeout] : [])],
   load: async () => (await repo()).repoAction(word),
 });
 
@@ -68,12 +68,12 @@ const repoCommands: readonly CommandSpec[] = [
   {
     words: ['repo', 'add'],
     summary: 'watch a repository',
-    args: [NAME],
+    args: [nameArg],
     options: [
       ...repoSettings,
       { name: 'no-probe', type: 'flag', help: 'add it without a look at its server first' },
-      WAIT,
-      TIMEOUT,
+      wait,
+      timeout,
     ],
     notes: ['--url names the repository here; the server’s own address comes from SVC_URL or client.json'],
     load: async () => (await repo()).repoAdd,
@@ -81,7 +81,7 @@ const repoCommands: readonly CommandSpec[] = [
   {
     words: ['repo', 'edit'],
     summary: 'change a repository: what is given replaces what it has, the rest stays',
-    args: [NAME],
+    args: [nameArg],
     options: repoSettings,
     load: async () => (await repo()).repoEdit,
   },
@@ -89,21 +89,21 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'list'],
     summary: 'watched repositories',
     args: [],
-    options: [WATCH],
+    options: [watch],
     load: async () => (await repo()).repoList,
   },
   {
     words: ['repo', 'show'],
     summary: 'a repository and its latest run',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await repo()).repoShow,
   },
   {
     words: ['repo', 'sync'],
     summary: 'sync now',
-    args: [NAME],
-    options: [WAIT, TIMEOUT],
+    args: [nameArg],
+    options: [wait, timeout],
     load: async () => (await repo()).repoSync,
   },
   repoAction('suspend', 'stop syncing'),
@@ -111,36 +111,36 @@ const repoCommands: readonly CommandSpec[] = [
   {
     words: ['repo', 'remove'],
     summary: 'stop watching, and delete what it owns',
-    args: [NAME],
+    args: [nameArg],
     options: [
       { name: 'keep-resources', type: 'flag', help: 'leave its resources, owned by "manual"' },
-      YES,
-      REASON,
-      DRY_RUN,
+      yes,
+      reason,
+      dryRun,
     ],
     load: async () => (await repo()).repoRemove,
   },
   {
     words: ['repo', 'rollback'],
     summary: 're-apply an earlier commit and quarantine the present one',
-    args: [NAME, { name: 'COMMIT', help: 'default: the one applied before', optional: true }],
-    options: [WAIT, TIMEOUT, REASON, DRY_RUN],
+    args: [nameArg, { name: 'COMMIT', help: 'default: the one applied before', optional: true }],
+    options: [wait, timeout, reason, dryRun],
     load: async () => (await repo()).repoAction('rollback'),
   },
   repoAction('release', 'let the commit go that a rollback set aside'),
   {
     words: ['repo', 'pin'],
     summary: 'stay at a commit',
-    args: [NAME, { name: 'COMMIT', help: 'its id' }],
-    options: [WAIT, TIMEOUT, REASON, DRY_RUN],
+    args: [nameArg, { name: 'COMMIT', help: 'its id' }],
+    options: [wait, timeout, reason, dryRun],
     load: async () => (await repo()).repoAction('pin'),
   },
   repoAction('unpin', 'follow the branch again'),
   {
     words: ['repo', 'approve'],
     summary: 'let a held run go on',
-    args: [NAME, { name: 'RECONCILE', help: 'id of the held run' }],
-    options: [WAIT, TIMEOUT, REASON],
+    args: [nameArg, { name: 'RECONCILE', help: 'id of the held run' }],
+    options: [wait, timeout, reason],
     load: async () => (await repo()).repoAction('approve'),
   },
   {
@@ -153,14 +153,14 @@ const repoCommands: readonly CommandSpec[] = [
 ];
 
 const reconcile = async (): Promise<typeof import('./command-reconcile.ts')> => import('./command-reconcile.ts');
-const REPO_FILTER: OptionSpec = { name: 'repo', type: 'string', value: 'NAME', help: 'of this repository only' };
+const repoFilter: OptionSpec = { name: 'repo', type: 'string', value: 'NAME', help: 'of this repository only' };
 const reconcileCommands: readonly CommandSpec[] = [
   {
     words: ['reconcile', 'list'],
     summary: 'runs, newest first',
     args: [],
     options: [
-      REPO_FILTER,
+      repoFilter,
       {
         name: 'status',
         type: 'string',
@@ -168,7 +168,7 @@ const reconcileCommands: readonly CommandSpec[] = [
         help: 'with this status only',
         choices: ['running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined'],
       },
-      WATCH,
+      watch,
       limitOption(20),
     ],
     load: async () => (await reconcile()).reconcileList,
@@ -185,7 +185,7 @@ const reconcileCommands: readonly CommandSpec[] = [
     summary: 'what the runs did',
     args: [],
     options: [
-      REPO_FILTER,
+      repoFilter,
       { name: 'follow', short: 'f', type: 'flag', help: 'stay and print runs as they happen' },
       limitOption(10),
     ],
@@ -195,26 +195,26 @@ const reconcileCommands: readonly CommandSpec[] = [
 ];
 
 const agent = async (): Promise<typeof import('./command-agent.ts')> => import('./command-agent.ts');
-const AGENT_FILTER: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
+const agentFilter: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
 const agentCommands: readonly CommandSpec[] = [
   {
     words: ['agent', 'list'],
     summary: 'agents',
     args: [],
-    options: [SELECTOR, WATCH],
+    options: [selector, watch],
     load: async () => (await agent()).agentList,
   },
   {
     words: ['agent', 'show'],
     summary: 'the stored spec of an agent',
-    args: [NAME],
+    args: [nameArg],
     options: [{ name: 'origins', type: 'flag', help: 'where each value comes from: its layer, file and line' }],
     load: async () => (await agent()).agentShow,
   },
   {
     words: ['agent', 'history'],
     summary: 'revisions of an agent',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await agent()).agentHistory,
   },
@@ -237,7 +237,7 @@ const agentCommands: readonly CommandSpec[] = [
   {
     words: ['agent', 'start'],
     summary: 'start a session by hand',
-    args: [NAME],
+    args: [nameArg],
     options: [
       { name: 'message', type: 'string', value: 'M', help: 'first message' },
       {
@@ -253,8 +253,8 @@ const agentCommands: readonly CommandSpec[] = [
   {
     words: ['agent', 'delete'],
     summary: 'delete an agent that "manual" owns',
-    args: [NAME],
-    options: [YES, REASON, DRY_RUN],
+    args: [nameArg],
+    options: [yes, reason, dryRun],
     load: async () => (await agent()).agentDelete,
   },
 ];
@@ -265,7 +265,7 @@ const triggerCommands: readonly CommandSpec[] = [
     words: ['trigger', 'list'],
     summary: 'triggers',
     args: [],
-    options: [AGENT_FILTER, SELECTOR, WATCH],
+    options: [agentFilter, selector, watch],
     load: async () => (await trigger()).triggerList,
   },
   {
@@ -302,35 +302,35 @@ const triggerCommands: readonly CommandSpec[] = [
     words: ['endpoint', 'list'],
     summary: 'webhook endpoints',
     args: [],
-    options: [WATCH],
+    options: [watch],
     load: async () => (await trigger()).endpointList,
   },
   {
     words: ['endpoint', 'show'],
     summary: 'an endpoint: address, auth, triggers, problems',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await trigger()).endpointShow,
   },
   {
     words: ['endpoint', 'reserve'],
     summary: 'hold an endpoint’s address for one hour',
-    args: [NAME],
+    args: [nameArg],
     options: [],
     load: async () => (await trigger()).endpointReserve,
   },
   {
     words: ['endpoint', 'delete'],
     summary: 'delete an endpoint that no trigger uses, or give up a reservation',
-    args: [NAME],
-    options: [YES, REASON, DRY_RUN],
+    args: [nameArg],
+    options: [yes, reason, dryRun],
     load: async () => (await trigger()).endpointDelete,
   },
   {
     words: ['schedule', 'list'],
     summary: 'heartbeat schedules and their next ticks',
     args: [],
-    options: [SELECTOR, WATCH],
+    options: [selector, watch],
     load: async () => (await trigger()).scheduleList,
   },
 ];

@@ -1,12 +1,12 @@
 // The part of the command table about what came in and what runs: events, sessions, bindings.
 
-import { SESSION_STATES } from '../../domain/session-state.ts';
-import { DRY_RUN, REASON, SELECTOR, WATCH, YES } from './table-global.ts';
+import { sessionStates } from '../../domain/session-state.ts';
+import { dryRun, reason, selector, watch, yes } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const ID: ArgSpec = { name: 'ID', help: 'its id, or a piece from the beginning or the end of it' };
-const LIMIT: OptionSpec = { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' };
-const AGENT: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
+const id: ArgSpec = { name: 'ID', help: 'its id, or a piece from the beginning or the end of it' };
+const limit: OptionSpec = { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' };
+const agent: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
 
 const event = async (): Promise<typeof import('./command-event.ts')> => import('./command-event.ts');
 const eventCommands: readonly CommandSpec[] = [
@@ -30,29 +30,29 @@ const eventCommands: readonly CommandSpec[] = [
       },
       { name: 'severity', type: 'string', value: 'S', help: 'warning or error', choices: ['warning', 'error'] },
       { name: 'endpoint', type: 'string', value: 'E', help: 'that came in by this endpoint only' },
-      WATCH,
-      LIMIT,
+      watch,
+      limit,
     ],
     load: async () => (await event()).eventList,
   },
   {
     words: ['event', 'show'],
     summary: 'an event and what came of it',
-    args: [ID],
+    args: [id],
     options: [],
     load: async () => (await event()).eventShow,
   },
   {
     words: ['event', 'explain'],
     summary: 'why an event did what it did: every trigger on its key, clause by clause',
-    args: [ID],
+    args: [id],
     options: [],
     load: async () => (await event()).eventExplain,
   },
   {
     words: ['event', 'replay'],
     summary: 'record it once more and route it anew',
-    args: [ID],
+    args: [id],
     options: [],
     load: async () => (await event()).eventReplay,
   },
@@ -65,26 +65,26 @@ const sessionCommands: readonly CommandSpec[] = [
     summary: 'sessions, newest first',
     args: [],
     options: [
-      AGENT,
-      SELECTOR,
-      { name: 'state', type: 'string', value: 'S', help: 'in this state only', choices: SESSION_STATES },
+      agent,
+      selector,
+      { name: 'state', type: 'string', value: 'S', help: 'in this state only', choices: sessionStates },
       { name: 'live', type: 'flag', help: 'live ones only' },
-      WATCH,
-      LIMIT,
+      watch,
+      limit,
     ],
     load: async () => (await session()).sessionList,
   },
   {
     words: ['session', 'show'],
     summary: 'a session and what it holds',
-    args: [ID],
+    args: [id],
     options: [],
     load: async () => (await session()).sessionShow,
   },
   {
     words: ['session', 'logs'],
     summary: 'what it was told, did and answered',
-    args: [ID],
+    args: [id],
     options: [
       { name: 'follow', short: 'f', type: 'flag', help: 'stay and print messages and states until it has ended' },
       { name: 'tail', type: 'string', value: 'N', help: 'begin with its newest N messages (default: with its first)' },
@@ -95,59 +95,59 @@ const sessionCommands: readonly CommandSpec[] = [
   {
     words: ['session', 'calls'],
     summary: 'what a session has called outside, and what became of each call',
-    args: [ID],
-    options: [LIMIT],
+    args: [id],
+    options: [limit],
     load: async () => (await session()).sessionCalls,
   },
   {
     words: ['session', 'files'],
     summary: 'files that a session left; with PATH, one of them',
-    args: [ID, { name: 'PATH', help: 'which one, as the list says it', optional: true }],
+    args: [id, { name: 'PATH', help: 'which one, as the list says it', optional: true }],
     options: [
       { name: 'output', short: 'o', type: 'string', value: 'FILE', help: 'write it there', completes: 'file' },
-      LIMIT,
+      limit,
     ],
     load: async () => (await session()).sessionFiles,
   },
   {
     words: ['session', 'diff'],
     summary: 'how its work trees differ from what was mounted',
-    args: [ID],
+    args: [id],
     options: [],
     load: async () => (await session()).sessionDiff,
   },
   {
     words: ['session', 'send'],
     summary: 'send it a message, which interrupts what it does',
-    args: [ID, { name: 'MESSAGE', help: 'the text; - for stdin' }],
+    args: [id, { name: 'MESSAGE', help: 'the text; - for stdin' }],
     options: [],
     load: async () => (await session()).sessionSend,
   },
   {
     words: ['session', 'allow'],
     summary: 'allow what it asks for',
-    args: [ID, { name: 'REQUEST', help: 'which request (default: the oldest that is open)', optional: true }],
+    args: [id, { name: 'REQUEST', help: 'which request (default: the oldest that is open)', optional: true }],
     options: [{ name: 'always', type: 'flag', help: 'and whatever is like it, as long as the session lives' }],
     load: async () => (await session()).sessionAllow,
   },
   {
     words: ['session', 'reject'],
     summary: 'reject what it asks for',
-    args: [ID, { name: 'REQUEST', help: 'which request (default: the oldest that is open)', optional: true }],
+    args: [id, { name: 'REQUEST', help: 'which request (default: the oldest that is open)', optional: true }],
     options: [],
     load: async () => (await session()).sessionReject,
   },
   {
     words: ['session', 'interrupt'],
     summary: 'stop the turn that runs in it; the session goes on',
-    args: [ID],
+    args: [id],
     options: [],
     load: async () => (await session()).sessionInterrupt,
   },
   {
     words: ['session', 'exec'],
     summary: 'run a program in its sandbox, with stdin, and end as it ends',
-    args: [ID, { name: 'ARGV', help: 'after --, the program and its arguments', many: true }],
+    args: [id, { name: 'ARGV', help: 'after --, the program and its arguments', many: true }],
     options: [],
     notes: ['exit code 255: the session cannot be reached'],
     load: async () => (await import('./command-exec.ts')).sessionExec,
@@ -155,22 +155,22 @@ const sessionCommands: readonly CommandSpec[] = [
   {
     words: ['session', 'archive'],
     summary: 'end it',
-    args: [ID],
-    options: [YES, REASON, DRY_RUN],
+    args: [id],
+    options: [yes, reason, dryRun],
     load: async () => (await session()).sessionArchive,
   },
   {
     words: ['binding', 'list'],
     summary: 'who holds which target',
     args: [],
-    options: [AGENT, SELECTOR, { name: 'all', type: 'flag', help: 'released ones too' }, WATCH, LIMIT],
+    options: [agent, selector, { name: 'all', type: 'flag', help: 'released ones too' }, watch, limit],
     load: async () => (await session()).bindingList,
   },
   {
     words: ['binding', 'release'],
     summary: 'release a binding, over its holder’s head',
-    args: [ID],
-    options: [YES, REASON, DRY_RUN],
+    args: [id],
+    options: [yes, reason, dryRun],
     load: async () => (await session()).bindingRelease,
   },
 ];

@@ -3,13 +3,13 @@
 import type { CommandSpec } from './types.ts';
 
 const preset = async (): Promise<typeof import('./command-preset.ts')> => import('./command-preset.ts');
-const PRESET = { name: 'NAME', help: 'its name, as environments say it' } as const;
+const presetTable = { name: 'NAME', help: 'its name, as environments say it' } as const;
 
 const presets: readonly CommandSpec[] = [
   {
     words: ['preset', 'build'],
     summary: 'make the root file system of a preset, for bubblewrap, under the data directory',
-    args: [PRESET],
+    args: [presetTable],
     options: [
       {
         name: 'from',
@@ -35,14 +35,14 @@ const presets: readonly CommandSpec[] = [
   {
     words: ['preset', 'show'],
     summary: 'one of them: its digest, what it was made from, where it is',
-    args: [PRESET],
+    args: [presetTable],
     options: [],
     load: async () => (await preset()).presetShow,
   },
   {
     words: ['preset', 'remove'],
     summary: 'remove one; refused while a session’s sandbox stands on it',
-    args: [PRESET],
+    args: [presetTable],
     options: [],
     load: async () => (await preset()).presetRemove,
   },

@@ -1,13 +1,13 @@
 // The part of the command table about tenants and secrets: thin clients of calls of the HTTP API.
 
 import { connectionTable } from './table-connections.ts';
-import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
+import { dryRun, fromFile, reason, yes } from './table-global.ts';
 import { notifyCommands } from './table-notify.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
-const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
-const ID: ArgSpec = { name: 'ID', help: 'its id' };
-const ORG_SCOPE: OptionSpec = {
+const nameArg: ArgSpec = { name: 'NAME', help: 'its name' };
+const id: ArgSpec = { name: 'ID', help: 'its id' };
+const orgScope: OptionSpec = {
   name: 'org',
   type: 'flag',
   value: 'ORG',
@@ -32,10 +32,10 @@ const secretCommands: readonly CommandSpec[] = [
   {
     words: ['secret', 'set'],
     summary: 'write a secret; the value never is an argument',
-    args: [NAME],
+    args: [nameArg],
     options: [
-      FROM_FILE,
-      ORG_SCOPE,
+      fromFile,
+      orgScope,
       ...secretSettings,
       { name: 'unprotected', type: 'flag', help: 'allow it to be revealed' },
     ],
@@ -45,15 +45,15 @@ const secretCommands: readonly CommandSpec[] = [
     words: ['secret', 'list'],
     summary: 'secrets, without values',
     args: [],
-    options: [ORG_SCOPE],
+    options: [orgScope],
     load: async () => (await secret()).secretList,
   },
   {
     words: ['secret', 'edit'],
     summary: 'change what is not the value',
-    args: [NAME],
+    args: [nameArg],
     options: [
-      ORG_SCOPE,
+      orgScope,
       ...secretSettings,
       { name: 'no-inject', type: 'flag', help: 'deliver it like any other again' },
       { name: 'protect', type: 'flag', help: 'never reveal it again' },
@@ -63,33 +63,33 @@ const secretCommands: readonly CommandSpec[] = [
   {
     words: ['secret', 'show'],
     summary: 'what is known of a secret, never its value',
-    args: [NAME],
-    options: [ORG_SCOPE],
+    args: [nameArg],
+    options: [orgScope],
     load: async () => (await secret()).secretShow,
   },
   {
     words: ['secret', 'rotate'],
     summary: 'replace the value',
-    args: [NAME],
-    options: [FROM_FILE, ORG_SCOPE],
+    args: [nameArg],
+    options: [fromFile, orgScope],
     load: async () => (await secret()).secretRotate,
   },
   {
     words: ['secret', 'reveal'],
     summary: 'print the value of an unprotected secret',
-    args: [NAME],
-    options: [ORG_SCOPE],
+    args: [nameArg],
+    options: [orgScope],
     load: async () => (await secret()).secretReveal,
   },
   {
     words: ['secret', 'delete'],
     summary: 'delete a secret',
-    args: [NAME],
+    args: [nameArg],
     options: [
-      ORG_SCOPE,
-      YES,
-      REASON,
-      DRY_RUN,
+      orgScope,
+      yes,
+      reason,
+      dryRun,
       { name: 'force', type: 'flag', help: 'also where something uses it; does not ask' },
     ],
     load: async () => (await secret()).secretDelete,
@@ -97,15 +97,15 @@ const secretCommands: readonly CommandSpec[] = [
 ];
 
 const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
-const DISPLAY: OptionSpec = { name: 'name', type: 'string', value: 'TEXT', help: 'display name (default: the slug)' };
-const ROLE: OptionSpec = {
+const display: OptionSpec = { name: 'name', type: 'string', value: 'TEXT', help: 'display name (default: the slug)' };
+const role: OptionSpec = {
   name: 'role',
   type: 'string',
   value: 'ROLE',
   help: 'viewer, operator or admin in a project; member or admin in an organization',
 };
-const WHO: ArgSpec = { name: 'WHO', help: 'e-mail address, id, or name of a service account' };
-const SLUG: ArgSpec = { name: 'SLUG', help: 'lower-case letters, digits and dashes' };
+const who: ArgSpec = { name: 'WHO', help: 'e-mail address, id, or name of a service account' };
+const slug: ArgSpec = { name: 'SLUG', help: 'lower-case letters, digits and dashes' };
 const tenancyCommands: readonly CommandSpec[] = [
   {
     words: ['org', 'list'],
@@ -117,15 +117,15 @@ const tenancyCommands: readonly CommandSpec[] = [
   {
     words: ['org', 'create'],
     summary: 'make an organization',
-    args: [SLUG],
-    options: [DISPLAY],
+    args: [slug],
+    options: [display],
     load: async () => (await tenancy()).orgCreate,
   },
   {
     words: ['org', 'delete'],
     summary: 'delete an organization that has no projects',
-    args: [SLUG],
-    options: [YES, REASON, DRY_RUN],
+    args: [slug],
+    options: [yes, reason, dryRun],
     load: async () => (await tenancy()).orgDelete,
   },
   {
@@ -138,35 +138,35 @@ const tenancyCommands: readonly CommandSpec[] = [
   {
     words: ['project', 'create'],
     summary: 'make a project',
-    args: [SLUG],
-    options: [DISPLAY],
+    args: [slug],
+    options: [display],
     load: async () => (await tenancy()).projectCreate,
   },
   {
     words: ['member', 'list'],
     summary: 'members of the project',
     args: [],
-    options: [ORG_SCOPE],
+    options: [orgScope],
     load: async () => (await tenancy()).memberList,
   },
   {
     words: ['member', 'set'],
     summary: 'give a role',
-    args: [WHO],
-    options: [ROLE, ORG_SCOPE],
+    args: [who],
+    options: [role, orgScope],
     load: async () => (await tenancy()).memberSet,
   },
   {
     words: ['member', 'remove'],
     summary: 'take the role away',
-    args: [WHO],
-    options: [ORG_SCOPE, YES, REASON, DRY_RUN],
+    args: [who],
+    options: [orgScope, yes, reason, dryRun],
     load: async () => (await tenancy()).memberRemove,
   },
   {
     words: ['token', 'create'],
     summary: 'make an API token; it is shown once',
-    args: [NAME],
+    args: [nameArg],
     options: [
       { name: 'for', type: 'string', value: 'WHO', help: 'for a member or service account of the organization' },
       { name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it is not valid' },
@@ -177,14 +177,14 @@ const tenancyCommands: readonly CommandSpec[] = [
     words: ['token', 'list'],
     summary: 'your API tokens, or the organization’s',
     args: [],
-    options: [ORG_SCOPE],
+    options: [orgScope],
     load: async () => (await tenancy()).tokenList,
   },
   {
     words: ['token', 'revoke'],
     summary: 'make a token worthless',
-    args: [ID],
-    options: [ORG_SCOPE, YES, REASON, DRY_RUN],
+    args: [id],
+    options: [orgScope, yes, reason, dryRun],
     load: async () => (await tenancy()).tokenRevoke,
   },
 ];

@@ -1,7 +1,7 @@
 // Every command as data: words, arguments, options, help, and the file that does it, loaded only when asked for.
 // Parsing, help and shell completion are made from this table and from nothing else.
 
-import { HARNESSES } from '../../domain/spec.ts';
+import { harnessNames } from '../../domain/spec.ts';
 import { accountTable } from './table-account.ts';
 import { everydayCommands } from './table-everyday.ts';
 import { installationCommands } from './table-installation.ts';
@@ -21,7 +21,7 @@ const tools: readonly CommandSpec[] = [
   {
     words: ['harness', 'install'],
     summary: 'install the public adapter of a harness, at its pinned version, into the data directory',
-    args: [{ name: 'HARNESS', help: HARNESSES.join(' or '), choices: HARNESSES }],
+    args: [{ name: 'HARNESS', help: harnessNames.join(' or '), choices: harnessNames }],
     options: [],
     notes: ['npm fetches about 400 MB for each; the program of harness-a is under its vendor’s own licence'],
     load: async () => (await import('./command-harness.ts')).harnessInstall,

@@ -2,6 +2,7 @@
 // passes through `clean`, so that no control sequence in it reaches a terminal.
 
 import { stripVTControlCharacters, styleText } from 'node:util';
+import { editDistance } from '../../domain/nearest.ts';
 
 let segmenter: Intl.Segmenter | undefined;
 // Made when text beyond ASCII comes by: it takes longer to make than most commands take.
@@ -10,14 +11,14 @@ const segments = (text: string): Intl.Segments => {
   return segmenter.segment(text);
 };
 // biome-ignore format: one line reads better
-const WIDE = /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
-const PLAIN = /^[\u0020-\u007e]*$/;
+const wide = /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+const plain = /^[\u0020-\u007e]*$/;
 // C0 (but not tab and newline), DEL, C1, and the marks that reorder text.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Makes text harmless to a terminal: control characters become `\xNN`; with `oneLine`, newlines and tabs too. */
 export function clean(text: string, oneLine = false): string {
-  const safe = text.replace(CONTROL, (character) => {
+  const safe = text.replace(control, (character) => {
     const code = character.charCodeAt(0);
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`;
   });
@@ -27,9 +28,9 @@ export function clean(text: string, oneLine = false): string {
 /** Columns that the text takes on a terminal; colour codes take none. */
 export function widthOf(text: string): number {
   const bare = text.includes('\u001b') ? stripVTControlCharacters(text) : text;
-  if (PLAIN.test(bare)) return bare.length;
+  if (plain.test(bare)) return bare.length;
   let width = 0;
-  for (const { segment } of segments(bare)) width += WIDE.test(segment) ? 2 : 1;
+  for (const { segment } of segments(bare)) width += wide.test(segment) ? 2 : 1;
   return width;
 }
 
@@ -40,7 +41,7 @@ export function cut(text: string, width: number): string {
   let out = '';
   let used = 0;
   for (const { segment } of segments(text)) {
-    const next = WIDE.test(segment) ? 2 : 1;
+    const next = wide.test(segment) ? 2 : 1;
     if (used + next > width - 1) break;
     out += segment;
     used += next;
@@ -174,30 +175,10 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   let best: string | undefined;
   let bestDistance = Math.max(Math.min(2, Math.max(1, word.length - 1)), Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(word, candidate, bestDistance);
+    const distance = editDistance(word, candidate, bestDistance - 1);
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
   return best;
-}
-
-/** Two letters that changed places count as one edit. */
-function editDistance(a: string, b: string, limit: number): number {
-  if (Math.abs(a.length - b.length) >= limit) return limit;
-  let before: number[] = [];
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const swap = a[i - 1] === b[j - 1] ? 0 : 1;
-      let least = Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (previous[j - 1] ?? 0) + swap);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        least = Math.min(least, (before[j - 2] ?? 0) + 1);
-      row.push(least);
-    }
-    before = previous;
-    previous = row;
-  }
-  return previous[b.length] ?? limit;
 }
 
 /** `3 agents, 1 environment` of compiled resources. */

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { openRepository } from '../../adapters/repo/repo.ts';
-import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
+import { defaultCatalog } from '../../base/config/default-catalog.ts';
 import type { CompileSettings } from '../../base/config/compile-settings.ts';
 import { compile, needRoundsMax } from '../../core/compile/compile.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
@@ -14,17 +14,18 @@ import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../domain/
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { Resource } from '../../domain/spec.ts';
-import { Misuse, Refusal, refusal } from './failure.ts';
+import { UsageError, Refusal, refusal } from './failure.ts';
 import { usageOf } from './parse.ts';
 import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
+import { sha256 } from '../../base/hash.ts';
 
 export interface CompiledTree {
   readonly bundle: Bundle;
   readonly output: Pick<CompileOutput, 'ok' | 'resources' | 'diagnostics'>;
 }
 
-export interface Surroundings {
+export interface CompileEnvironment {
   readonly catalog: Catalog;
   readonly resolveTemplates: (
     specifiers: readonly string[],
@@ -59,17 +60,15 @@ function withoutHash(resource: Resource & { readonly hash?: string }): Resource 
   return rest;
 }
 
-const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
-
 /** PATH; where it is left out, here, if a tree is here. */
 export function treePath(call: Call): string {
   const given = call.optionalArg('PATH');
   if (given !== undefined) return given;
   if (existsSync(join(call.io.cwd, '.svc'))) return '.';
-  throw new Misuse('PATH is missing, and there is no .svc/ here', `usage: ${usageOf(call.command)}`);
+  throw new UsageError('PATH is missing, and there is no .svc/ here', `usage: ${usageOf(call.command)}`);
 }
 
-/** Reads and compiles PATH. Misuse where it is no directory; a directory without `.svc/` is compile's error. */
+/** Reads and compiles PATH. UsageError where it is no directory; a directory without `.svc/` is compile's error. */
 export async function compileTree(call: Call): Promise<CompiledTree> {
   const given = treePath(call);
   const path = resolve(call.io.cwd, given);
@@ -81,7 +80,7 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
 interface Asked {
   readonly path: string;
   readonly context: { readonly [name: string]: string };
-  readonly surroundings: Surroundings;
+  readonly surroundings: CompileEnvironment;
   readonly now: () => Date;
   /** Bytes in place of what lies on the disk, by path from the root. */
   readonly overlay?: ReadonlyMap<string, Uint8Array>;
@@ -184,16 +183,17 @@ function conditionOf(error: unknown): unknown {
 
 async function requireDirectory(path: string, given: string): Promise<void> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    throw new Misuse(`${given} cannot be read (${error.code})`, 'PATH is the directory that holds .svc/');
+    throw new UsageError(`${given} cannot be read (${error.code})`, 'PATH is the directory that holds .svc/');
   });
-  if (!found.isDirectory()) throw new Misuse(`${given} is not a directory`, 'PATH is the directory that holds .svc/');
+  if (!found.isDirectory())
+    throw new UsageError(`${given} is not a directory`, 'PATH is the directory that holds .svc/');
 }
 
 /** Catalog and template sources: shipped, and extended by the configuration file (`--config`, SVC_CONFIG). */
-export async function surroundingsOf(call: Call): Promise<Surroundings> {
+export async function surroundingsOf(call: Call): Promise<CompileEnvironment> {
   const settings = await settingsOf(call);
   return {
-    catalog: settings?.catalog ?? DEFAULT_CATALOG,
+    catalog: settings?.catalog ?? defaultCatalog,
     // Loaded only when a tree imports one: the resolver brings an HTTP client along.
     resolveTemplates: async (specifiers) => {
       if (specifiers.length === 0) return new Map();

@@ -63,7 +63,7 @@ export interface CommandSpec {
   readonly load: () => Promise<Handler>;
 }
 
-/** Does the command and gives the exit code: 0 done, 1 refused or failed. Misuse is thrown (`Misuse`). */
+/** Does the command and gives the exit code: 0 done, 1 refused or failed. UsageError is thrown (`UsageError`). */
 export type Handler = (call: Call) => Promise<number>;
 
 export interface ParsedValues {

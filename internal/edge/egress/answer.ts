@@ -23,6 +23,12 @@ export function refusal(status: number, word: string, text: string): Refusal {
   return { status, headers, body };
 }
 
+/** For a request beyond those that a session may have under way. */
+export function busy(): Refusal {
+  const { headers, ...rest } = refusal(503, 'busy', 'this session has as many requests under way as it may have');
+  return { ...rest, headers: { ...headers, 'retry-after': '1' } };
+}
+
 export function answer(response: ServerResponse, { status, headers, body }: Refusal): void {
   if (response.headersSent) return void response.destroy();
   response.writeHead(status, headers);

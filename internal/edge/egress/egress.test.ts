@@ -5,12 +5,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createPlain, type IncomingMessage, request } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { connect as secureConnect, getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { sessionConnectionsMax } from '../../base/net/connection-limit.ts';
 import { createHostBench, type HostBench } from '../../flows/session-host/host-testkit.ts';
 import { type ModelStub, startModelStub } from '../../flows/session-host/model-testkit.ts';
 import type { EgressRoute } from '../../flows/ports.ts';
@@ -248,6 +249,39 @@ describe('the edge', () => {
         const said = await tunnel(authority).catch(() => ({ status: 400 }));
         assert.ok('status' in said && said.status === 400, authority);
       }
+    });
+
+    it('has so many requests under way and no more, however few the connections are that they come on', async () => {
+      const most = sessionConnectionsMax;
+      let asked = 0;
+      const swallowing = createPlain(() => (asked += 1)).listen(plainPort(), '127.0.0.3');
+      await once(swallowing, 'listening');
+      const flooded = await routes.open({
+        sessionId: '00000000-0000-4000-8000-000000000001',
+        allow: [`127.0.0.3:${plainPort()}`, `${hostName}:${plainPort()}`],
+        injections: [],
+        socketPath: join(dir, 'flooded.sock'),
+      });
+      const one = connect(join(dir, 'flooded.sock'));
+      const line = `GET http://127.0.0.3:${plainPort()}/ HTTP/1.1\r\nhost: h\r\n\r\n`;
+      one.write(line.repeat(most + 40));
+      while (asked < most) await once(swallowing, 'request');
+      const late = request({
+        socketPath: join(dir, 'flooded.sock'),
+        path: `http://${hostName}:${plainPort()}/`,
+        headers: { host: 'h' },
+      });
+      late.end();
+      const [message] = (await once(late, 'response')) as [IncomingMessage];
+      const told = await saidOf(message);
+      assert.deepEqual([told.status, told.word, message.headers['retry-after']], [503, 'busy', '1']);
+      // Another session goes on meanwhile.
+      assert.equal((await plainly(`http://${hostName}:${plainPort()}/x`)).status, 200);
+      assert.equal(asked, most);
+      one.destroy();
+      swallowing.closeAllConnections();
+      await flooded.close();
+      swallowing.close();
     });
 
     it('refuses private addresses where the installation does, and says when a host is not there', async () => {

@@ -10,6 +10,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getCACertificates } from 'node:tls';
 import { noteDenied } from '../../adapters/store/sessions/egress.ts';
+import { limitConnections, sessionConnectionsMax, tooManyConnections } from '../../base/net/connection-limit.ts';
 import { allows, plainHost } from '../../core/egress/egress.ts';
 import { patternOf } from '../../domain/host-entry.ts';
 import type { FlowContext } from '../../flows/context.ts';
@@ -17,7 +18,7 @@ import type { EgressRoute, EgressRouteRequest, EgressRoutes } from '../../flows/
 import { SessionAuthority } from './authority.ts';
 import { intercept } from './intercept.ts';
 import { dial, failureWord, passedHeaders, send, type Target } from './onward.ts';
-import { answer, relay, rawAnswer, refusal, type Refusal } from './answer.ts';
+import { answer, busy, relay, rawAnswer, refusal, type Refusal } from './answer.ts';
 
 /** Counts of one session; further hosts are refused and not counted. */
 const hostsMax = 100;
@@ -82,6 +83,7 @@ class Edge {
   readonly #sockets = new Set<Duplex>();
   readonly #denied = new Map<string, number>();
   readonly #told = new Set<string>();
+  #underWay = 0;
   #timer: NodeJS.Timeout | undefined;
   #noting: Promise<void> = Promise.resolve();
 
@@ -97,6 +99,7 @@ class Edge {
       };
     }
     this.#server = createServer((request, response) => this.#plain(request, response));
+    limitConnections(this.#server, sessionConnectionsMax, tooManyConnections(sessionConnectionsMax));
     this.#server.on('connect', (request, socket) => {
       this.#connect(request, socket as Socket).catch((error: unknown) => {
         ctx().runtime.log.warn({ err: error, sessionId: of.sessionId }, 'egress.failed');
@@ -105,6 +108,7 @@ class Edge {
     });
     this.#inner = intercept({
       injections: of.injections,
+      take: () => this.#take(),
       allowPrivate: () => ctx().config.allowPrivateNetwork,
       denied: (host) => this.#note(host),
     });
@@ -142,6 +146,15 @@ class Edge {
     socket.on('error', () => socket.destroy());
   }
 
+  /** Room for one request more; undefined where as many are under way as a session may have: one connection carries many. */
+  #take(): (() => void) | undefined {
+    if (this.#underWay >= sessionConnectionsMax) return undefined;
+    this.#underWay += 1;
+    return () => {
+      this.#underWay -= 1;
+    };
+  }
+
   /** Why a target is not reached; undefined where it may be. */
   #judge(target: Target | undefined): Refusal | undefined {
     if (target === undefined) return refusal(400, 'invalid', 'a request to the proxy names a host and a port');
@@ -176,6 +189,9 @@ class Edge {
     if (refused !== undefined || url === undefined || target === undefined) {
       return answer(response, refused ?? refusal(400, 'invalid', 'this is a proxy'));
     }
+    const give = this.#take();
+    if (give === undefined) return answer(response, busy());
+    response.once('close', give);
     const { allowPrivateNetwork } = this.#ctx().config;
     try {
       const sent = send(target, allowPrivateNetwork, {

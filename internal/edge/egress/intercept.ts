@@ -5,12 +5,14 @@ import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type Serv
 import type { Socket } from 'node:net';
 import { TLSSocket, type SecureContext } from 'node:tls';
 import type { EdgeInjection } from '../../flows/ports.ts';
-import { answer, rawAnswer, refusal, type Refusal, relay } from './answer.ts';
+import { answer, busy, rawAnswer, refusal, type Refusal, relay } from './answer.ts';
 import { failureWord, passedHeaders, send, type Target } from './onward.ts';
 
 interface Intercepting {
   readonly injections: readonly EdgeInjection[];
   readonly allowPrivate: () => boolean;
+  /** Room for one request more, to be given back; undefined where there is none. */
+  readonly take: () => (() => void) | undefined;
   readonly denied: (host: string) => void;
 }
 
@@ -19,6 +21,9 @@ const targets = new WeakMap<object, Target>();
 /** The server of what is inside; connections come through `intercept.take`. */
 export function intercept(of: Intercepting): Server {
   const server = createServer((request, response) => {
+    const give = of.take();
+    if (give === undefined) return answer(response, busy());
+    response.once('close', give);
     const made = onward(of, request, {});
     if ('status' in made) return answer(response, made);
     relay(request, response, made.sent, (error) => failed(of, error, made.target));

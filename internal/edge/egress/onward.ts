@@ -15,7 +15,7 @@ export interface Target {
 }
 
 /** Of RFC 9110, 7.6.1: they are about one connection. */
-const HOP = new Set(
+const hop = new Set(
   'connection proxy-connection keep-alive proxy-authorization proxy-authenticate te trailer transfer-encoding upgrade'.split(
     ' ',
   ),
@@ -26,7 +26,7 @@ export function passedHeaders(message: IncomingMessage): OutgoingHttpHeaders {
   const named = new Set((message.headers.connection ?? '').toLowerCase().split(/[\s,]+/));
   const headers: { [name: string]: string | string[] } = {};
   for (const [name, values] of Object.entries(message.headersDistinct)) {
-    if (HOP.has(name) || named.has(name) || values === undefined) continue;
+    if (hop.has(name) || named.has(name) || values === undefined) continue;
     headers[name] = values.length === 1 ? (values[0] ?? '') : values;
   }
   return headers;

@@ -1,7 +1,7 @@
 // One request of a harness: whose it is, what it asks for, whether it may, and its end.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import {
   BodyProblem,
   type Endpoint,
@@ -15,14 +15,14 @@ import { failpoint } from '../../base/failpoint.ts';
 import type { CallIntent } from '../../flows/sessions/sessions.ts';
 import { lookedAt } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type ModelProvider, PROVIDERS } from '../../domain/spec.ts';
+import { type ModelProvider, providers } from '../../domain/spec.ts';
 import { Refusal, sendRefusal } from './refusal.ts';
 import { relay, type Relayed } from './relay.ts';
 import { type Call, type Deps, routeId, type SessionRoute } from './route.ts';
 
 /** The token, or a dash where it is sent as a key. */
-const ADDRESS = /^\/s\/([A-Za-z0-9_-]{43}|-)\/([^/?]+)(\/[^?]*)?(\?.*)?$/;
-const BEARER = /^Bearer ([A-Za-z0-9_-]{43})$/;
+const addressPattern = /^\/s\/([A-Za-z0-9_-]{43}|-)\/([^/?]+)(\/[^?]*)?(\?.*)?$/;
+const bearer = /^Bearer ([A-Za-z0-9_-]{43})$/;
 const queryMax = 1_024;
 
 /** Answers one request; never rejects. */
@@ -32,9 +32,9 @@ export async function answerCall(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const [, address = '', name, path = '', query = ''] = ADDRESS.exec(request.url ?? '') ?? [];
-  const token = address === '-' ? (BEARER.exec(request.headers.authorization ?? '')?.[1] ?? '') : address;
-  const provider = PROVIDERS.find((one) => one === name);
+  const [, address = '', name, path = '', query = ''] = addressPattern.exec(request.url ?? '') ?? [];
+  const token = address === '-' ? (bearer.exec(request.headers.authorization ?? '')?.[1] ?? '') : address;
+  const provider = providers.find((one) => one === name);
   // A harness that goes away while it is being answered is no error of ours.
   response.on('error', () => undefined);
   const route = routes.get(routeId(token));
@@ -102,6 +102,7 @@ async function serveMetered(
     inputTokens: prepared.inputTokens,
     maxOutputTokens: prepared.maxOutputTokens,
   };
+  await route.entered();
   const verdict = await deps.money.authorize(intent, call.signal);
   if (!verdict.allowed) {
     if (verdict.refusal !== undefined) route.emit({ kind: 'capped', refused: true, refusal: verdict.refusal });
@@ -130,7 +131,7 @@ async function settle(
   const about = { session: sessionId, agent: agentName, provider, requestId: intent.requestId };
   try {
     failpoint('model.before-record');
-    const refusal = await deps.money.settle(intent, outcome);
+    const refusal = await route.enter(deps.money.settle(intent, outcome));
     failpoint('model.after-record');
     if (refusal !== null) route.emit({ kind: 'capped', refused: false, refusal });
   } catch (error) {

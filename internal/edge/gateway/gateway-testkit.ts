@@ -22,6 +22,8 @@ export interface Bench {
   log(): string;
   /** What the next calls get; by default all are allowed. */
   verdict: (call: CallIntent, signal: AbortSignal) => Promise<Authorization> | Authorization;
+  /** Before what a call has cost is in the ledger. */
+  entering: () => Promise<void>;
   open(changes?: Partial<ModelRouteRequest>): Promise<ModelRoute>;
   stop(): Promise<void>;
 }
@@ -48,9 +50,10 @@ export async function startBench(
     }),
     money: {
       authorize: async (call, signal) => bench.verdict(call, signal),
-      settle: (call, outcome) => {
+      settle: async (call, outcome) => {
+        await bench.entering();
         settled.push({ call, outcome });
-        return Promise.resolve(null);
+        return null;
       },
       takeOver: () => Promise.resolve(),
     },
@@ -67,6 +70,7 @@ export async function startBench(
     events,
     log: () => log,
     verdict: () => ({ allowed: true }),
+    entering: () => Promise.resolve(),
     open: (changes = {}) =>
       gateway.open({
         spender: { projectId: randomUUID(), agentId: randomUUID(), agentName: 'a', sessionId: randomUUID() },

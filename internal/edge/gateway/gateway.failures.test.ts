@@ -6,7 +6,7 @@ import { inspect } from 'node:util';
 import type { ModelRoute } from '../../flows/ports.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import { ask, type Bench, providerKey, startBench } from './gateway-testkit.ts';
-import { type Answer, chatStream, drained, json, messagesStream, responsesStream, streams } from './testkit.ts';
+import { type ModelAnswer, chatStream, drained, json, messagesStream, responsesStream, streams } from './testkit.ts';
 
 const call = (changes: object = {}) => ({
   model: 'm-1',
@@ -111,7 +111,7 @@ describe('a hostile provider', () => {
   afterEach(() => bench.stop());
 
   const plain =
-    (status: number, type: string | undefined, text: string, headers = {}): Answer =>
+    (status: number, type: string | undefined, text: string, headers = {}): ModelAnswer =>
     (response) => {
       response.writeHead(status, { ...(type && { 'content-type': type }), ...headers }).end(text);
     };
@@ -315,7 +315,7 @@ describe('what is asked beside a conversation', () => {
   });
   after(() => bench.stop());
   const tools = [{ name: 'look', input_schema: { type: 'object' } }];
-  const tellsOf = async (...calls: (readonly [answer: Answer, body: object])[]) => {
+  const tellsOf = async (...calls: (readonly [answer: ModelAnswer, body: object])[]) => {
     const route = await bench.open();
     for (const [answer, body] of calls) {
       bench.stub.answers(answer);

@@ -11,11 +11,12 @@ import type { AddressInfo } from 'node:net';
 import type { ModelUpstream } from '../../adapters/providers/model/model.ts';
 import { createUpstream } from '../../adapters/providers/model/model.ts';
 import type { ModelSettings } from '../../base/config/model-settings.ts';
+import { limitConnections, sessionConnectionsMax, tooManyConnections } from '../../base/net/connection-limit.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { ModelRoute, ModelRouteRequest, ModelRoutes } from '../../flows/ports.ts';
 import { checkMoney, modelKey, type MoneyPorts, moneyPorts } from '../../flows/sessions/sessions.ts';
 import { answerCall } from './answer.ts';
-import { type Deps, LIMITS, type Limits, SessionRoute } from './route.ts';
+import { type Deps, limits, type Limits, SessionRoute } from './route.ts';
 
 export interface GatewayOptions {
   readonly upstream: ModelUpstream;
@@ -61,7 +62,7 @@ export class ModelGateway implements ModelRoutes {
       upstream,
       money,
       runtime,
-      limits: { ...LIMITS, ...options.limits },
+      limits: { ...limits, ...options.limits },
       metrics,
     };
     this.#server = serve((request, response) => void answerCall(this.#deps, this.#routes, request, response));
@@ -112,6 +113,7 @@ export class ModelGateway implements ModelRoutes {
     if (path === undefined) return undefined;
     const only = new Map([[route.id, route]]);
     const server = serve((request, response) => void answerCall(this.#deps, only, request, response));
+    limitConnections(server, sessionConnectionsMax, tooManyConnections(sessionConnectionsMax));
     // What a daemon that died has left there.
     await rm(path, { force: true });
     await listening(server, { path });

@@ -18,14 +18,14 @@ export class Refusal extends Error {
 }
 
 /** A harness that would ask the same again is told not to. */
-const FINAL: readonly ErrorKind[] = ['invalid', 'unauthenticated', 'capped', 'not-found', 'too-large'];
+const final: readonly ErrorKind[] = ['invalid', 'unauthenticated', 'capped', 'not-found', 'too-large'];
 
 /** Answers with a refusal, and gives its status. `isFinal`: asking again will not help. */
 export function sendRefusal(
   response: ServerResponse,
   provider: ModelProvider | undefined,
   refusal: Refusal,
-  isFinal = FINAL.includes(refusal.kind),
+  isFinal = final.includes(refusal.kind),
 ): number {
   const { status, body } = errorBody(provider, refusal.kind, refusal.code, refusal.message);
   const text = JSON.stringify(body);

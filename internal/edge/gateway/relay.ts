@@ -135,13 +135,16 @@ async function reach(
 async function peek(rest: AsyncIterator<Buffer>): Promise<Buffer[]> {
   const read: Buffer[] = [];
   let bytes = 0;
-  while (bytes < peekMaxBytes && !/\r?\n\r?\n/.test(Buffer.concat(read).toString('latin1'))) {
+  // The end of an event has up to four bytes: only those before a chunk are looked at again, or very many small ones take the square.
+  let seen = '';
+  while (bytes < peekMaxBytes && !/\r?\n\r?\n/.test(seen)) {
     const next = await rest.next().catch(() => {
       throw new UpstreamFailure('unknown', 'The model provider broke off its answer.');
     });
     if (next.done === true) break;
     read.push(next.value);
     bytes += next.value.length;
+    seen = seen.slice(-3) + next.value.toString('latin1');
   }
   return read;
 }

@@ -1,7 +1,8 @@
 // A session's way to its model, and what all of them share.
 
-import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256 } from '../../base/hash.ts';
 import type { ModelUpstream } from '../../adapters/providers/model/model.ts';
 import type { Metrics } from '../../base/metrics/metrics.ts';
 import type { Runtime } from '../../base/runtime.ts';
@@ -17,12 +18,15 @@ export interface Limits {
   readonly callMaxMs: number;
   readonly answerMaxBytes: number;
 }
-export const LIMITS: Limits = {
+export const limits: Limits = {
   bodyMaxBytes: 32 * 1_024 * 1_024,
   callsMax: 16,
   callMaxMs: 45 * 60_000,
   answerMaxBytes: 256 * 1_024 * 1_024,
 };
+
+/** A little less than what a call waits for a database that does not answer. */
+const enteredMs = 4_000;
 
 export interface Deps {
   readonly upstream: ModelUpstream;
@@ -47,7 +51,7 @@ export interface Call {
 }
 
 /** What a route is found by: a token has 256 random bits, so that looking its hash up tells nothing of it. */
-export const routeId = (token: string): string => createHash('sha256').update(token).digest('hex');
+export const routeId = (token: string): string => sha256(token);
 
 export class SessionRoute {
   readonly id: string;
@@ -58,6 +62,7 @@ export class SessionRoute {
   close: () => Promise<void> = () => this.end();
   readonly #active = new Set<AbortController>();
   readonly #work = new Set<Promise<void>>();
+  readonly #entering = new Set<Promise<unknown>>();
   #ended = false;
 
   constructor(token: string, request: ModelRouteRequest) {
@@ -81,6 +86,22 @@ export class SessionRoute {
   track(work: Promise<void>): void {
     this.#work.add(work);
     void work.finally(() => this.#work.delete(work));
+  }
+
+  /** What answered calls have cost is on its way to the ledger; the next call is held against it. */
+  enter<T>(entering: Promise<T>): Promise<T> {
+    this.#entering.add(entering);
+    void Promise.allSettled([entering]).then(() => this.#entering.delete(entering));
+    return entering;
+  }
+
+  /** Resolves when it is there, or could not be entered, or takes so long that the database is away: then asking says so. */
+  async entered(): Promise<void> {
+    if (this.#entering.size === 0) return;
+    const waited = new AbortController();
+    const late = sleep(enteredMs, undefined, { signal: waited.signal }).catch(() => undefined);
+    await Promise.race([Promise.allSettled(this.#entering), late]);
+    waited.abort();
   }
 
   /** A call begins. */

@@ -12,19 +12,19 @@ export interface Asked {
   /** Resolves when the connection of this request ends before its answer does. */
   readonly brokenOff: Promise<void>;
 }
-export type Answer = (response: ServerResponse, asked: Asked) => void | Promise<void>;
+export type ModelAnswer = (response: ServerResponse, asked: Asked) => void | Promise<void>;
 
 export interface StubProvider {
   readonly url: string;
   readonly asked: Asked[];
   /** The next answers, in order; the last one stays. */
-  answers(...answers: Answer[]): void;
+  answers(...answers: ModelAnswer[]): void;
   stop(): Promise<void>;
 }
 
 export async function startStubProvider(): Promise<StubProvider> {
   const asked: Asked[] = [];
-  let queue: Answer[] = [];
+  let queue: ModelAnswer[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -120,7 +120,7 @@ export const drained = (response: ServerResponse): Promise<void> =>
 
 /** Answers with a stream; each chunk after a turn of the event loop, or after `gapMs`. */
 export const streams =
-  (chunks: readonly (string | Buffer)[], gapMs = 0): Answer =>
+  (chunks: readonly (string | Buffer)[], gapMs = 0): ModelAnswer =>
   async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'request-id': 'req_1' });
     for (const chunk of chunks) {
@@ -133,7 +133,7 @@ export const streams =
 
 /** Answers with a JSON document. */
 export const json =
-  (status: number, body: object, headers: { readonly [name: string]: string } = {}): Answer =>
+  (status: number, body: object, headers: { readonly [name: string]: string } = {}): ModelAnswer =>
   (response) => {
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
   };

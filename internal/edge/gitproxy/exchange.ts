@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import type { GitWay } from '../../flows/broker/broker.ts';
+import type { GitUpstream } from '../../flows/broker/broker.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { GitRouteRequest } from '../../flows/ports.ts';
 
@@ -15,7 +15,7 @@ export interface Exchange {
   readonly response: ServerResponse;
   readonly pushMaxBytes: number;
   /** Sends a request on to the code host, with the credential. */
-  forward(way: GitWay, path: string, body?: AsyncIterable<Uint8Array> | Buffer): Promise<Dispatcher.ResponseData>;
+  forward(way: GitUpstream, path: string, body?: AsyncIterable<Uint8Array> | Buffer): Promise<Dispatcher.ResponseData>;
 }
 
 /** What the code host says of a request that it did not serve. */

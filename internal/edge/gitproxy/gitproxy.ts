@@ -8,17 +8,18 @@ import { rm } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
+import { limitConnections, sessionConnectionsMax, tooManyConnections } from '../../base/net/connection-limit.ts';
 import { guardedLookup, hostFault } from '../../base/net/net.ts';
 import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import { gitWay, type GitWay, noteRefusedPush } from '../../flows/broker/broker.ts';
+import { gitUpstream, type GitUpstream, noteRefusedPush } from '../../flows/broker/broker.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { GitRoute, GitRoutes } from '../../flows/ports.ts';
 import { type Exchange, judge, reached } from './exchange.ts';
 import { passPush } from './push.ts';
 
-const ADDRESS = /^\/git\/([A-Za-z0-9_.-]+)\/([A-Za-z0-9_.-]+?)\.git\/(info\/refs|git-upload-pack|git-receive-pack)$/;
-const HOSTS = /^(127\.0\.0\.1|localhost)(:\d+)?$/;
+const address = /^\/git\/([A-Za-z0-9_.-]+)\/([A-Za-z0-9_.-]+?)\.git\/(info\/refs|git-upload-pack|git-receive-pack)$/;
+const hosts = /^(127\.0\.0\.1|localhost)(:\d+)?$/;
 const timeouts = { connectMs: 10_000, headersMs: 600_000, bodyMs: 600_000 } as const;
 
 /** Starts the ways of sessions; `ctx` is asked for at each request. */
@@ -46,7 +47,13 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
   };
   return {
     async open(of) {
+      let underWay = 0;
       const server = createServer((request, response) => {
+        // One connection carries many.
+        if (underWay >= sessionConnectionsMax)
+          return refuse(response, 503, 'this session has too many requests under way');
+        underWay += 1;
+        response.once('close', () => (underWay -= 1));
         const { pushMaxBytes } = settings;
         const exchange = { ctx: ctx(), of, request, response, pushMaxBytes, forward: forwarder(request) };
         handle(exchange).catch((error: unknown) => {
@@ -54,6 +61,7 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
           response.destroy();
         });
       });
+      limitConnections(server, sessionConnectionsMax, tooManyConnections(sessionConnectionsMax));
       // A pack may take long to come.
       server.requestTimeout = 0;
       servers.add(server);
@@ -91,7 +99,7 @@ async function closeServer(server: Server): Promise<void> {
   await closed;
 }
 
-async function headersOf(request: IncomingMessage, way: GitWay): Promise<{ [name: string]: string }> {
+async function headersOf(request: IncomingMessage, way: GitUpstream): Promise<{ [name: string]: string }> {
   const passed = ['accept', 'content-type', 'content-encoding', 'git-protocol', 'accept-encoding'];
   const headers: { [name: string]: string } = { 'user-agent': 'git/svc' };
   for (const name of passed) {
@@ -114,16 +122,16 @@ async function handle(exchange: Exchange): Promise<void> {
   const url = URL.parse(request.url ?? '/', 'http://127.0.0.1');
   // The path as it came: an encoded one is another spelling, and there is none.
   const path = (request.url ?? '').split('?')[0] ?? '';
-  const [, owner = '', repo = '', what = ''] = ADDRESS.exec(path) ?? [];
+  const [, owner = '', repo = '', what = ''] = address.exec(path) ?? [];
   const service = what === 'info/refs' ? (url?.searchParams.get('service') ?? '') : what;
   const isKnown = service === 'git-upload-pack' || service === 'git-receive-pack';
   const method = what === 'info/refs' ? 'GET' : 'POST';
-  if (!HOSTS.test(request.headers.host ?? '') || what === '' || !isKnown || request.method !== method) {
+  if (!hosts.test(request.headers.host ?? '') || what === '' || !isKnown || request.method !== method) {
     return refuse(response, 404, 'there is no such repository among the mounts of this session');
   }
   const isPush = service === 'git-receive-pack';
   try {
-    const way = await gitWay(exchange.ctx, exchange.of, { owner, repo, service: isPush ? 'push' : 'fetch' });
+    const way = await gitUpstream(exchange.ctx, exchange.of, { owner, repo, service: isPush ? 'push' : 'fetch' });
     if (way === undefined) return refuse(response, 404, 'there is no such repository among the mounts of this session');
     if (what === 'info/refs') return await passRefs(exchange, way, service);
     if (isPush) return await passPush(exchange, way);
@@ -136,7 +144,7 @@ async function handle(exchange: Exchange): Promise<void> {
 }
 
 /** The first request of every conversation: here a token that is not taken any more is replaced. */
-async function passRefs(exchange: Exchange, way: GitWay, service: string): Promise<void> {
+async function passRefs(exchange: Exchange, way: GitUpstream, service: string): Promise<void> {
   const path = `/info/refs?service=${service}`;
   let answer = await reached(exchange.forward(way, path));
   if (answer.statusCode === 401) {
@@ -147,7 +155,7 @@ async function passRefs(exchange: Exchange, way: GitWay, service: string): Promi
   await passAnswer(exchange, answer);
 }
 
-async function passFetch(exchange: Exchange, way: GitWay): Promise<void> {
+async function passFetch(exchange: Exchange, way: GitUpstream): Promise<void> {
   await passAnswer(exchange, await reached(exchange.forward(way, '/git-upload-pack', exchange.request)));
 }
 

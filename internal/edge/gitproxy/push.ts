@@ -3,7 +3,7 @@
 
 import { Fault } from '../../domain/fault.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
-import { type GitWay, noteRefusedPush, sendPush } from '../../flows/broker/broker.ts';
+import { type GitUpstream, noteRefusedPush, sendPush } from '../../flows/broker/broker.ts';
 import { type Exchange, judge, reached } from './exchange.ts';
 
 const commandBytesMax = 1024 * 1024;
@@ -19,7 +19,7 @@ interface Commands {
   readonly hasSideBand: boolean;
 }
 
-export async function passPush(exchange: Exchange, way: GitWay): Promise<void> {
+export async function passPush(exchange: Exchange, way: GitUpstream): Promise<void> {
   const { ctx, of, request, response, pushMaxBytes } = exchange;
   if (request.headers['content-encoding'] !== undefined)
     throw outsideFault('refused', 'a push is not compressed as a whole');
@@ -78,7 +78,7 @@ function finish({ response }: Exchange, bytes: Buffer): void {
   response.end(bytes);
 }
 
-async function forward(exchange: Exchange, way: GitWay, body: AsyncIterable<Uint8Array>): Promise<Buffer> {
+async function forward(exchange: Exchange, way: GitUpstream, body: AsyncIterable<Uint8Array>): Promise<Buffer> {
   let status: number;
   let bytes: Buffer;
   try {
@@ -134,11 +134,19 @@ async function readCommands(body: AsyncIterator<Buffer>): Promise<Commands> {
   const refs: { [name: string]: string | null } = {};
   let hasSideBand = false;
   let at = 0;
+  // Joined in steps that double: a body in very many small chunks would else be copied once for each of them.
+  let room: Buffer = Buffer.alloc(4_096);
   const more = async (bytes: number): Promise<void> => {
     while (head.length < bytes) {
       const next = await body.next();
       if (next.done === true || bytes > commandBytesMax) throw outsideFault('refused', 'this is no push of git');
-      head = Buffer.concat([head, next.value]);
+      const length = head.length + next.value.length;
+      if (length > room.length) {
+        room = Buffer.alloc(2 * length);
+        head.copy(room);
+      }
+      next.value.copy(room, head.length);
+      head = room.subarray(0, length);
     }
   };
   for (;;) {

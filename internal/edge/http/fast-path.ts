@@ -4,9 +4,10 @@
 // where it is refused or read with care. One handler, one table of problems, one set of headers for both.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { Joined } from '../../base/joined.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { asFault, renderProblem } from './problem.ts';
 import type { Answer, Route } from './route.ts';
@@ -66,7 +67,7 @@ function match(
 }
 
 /** Two proxies may read such a request differently: which name or whose right counts is not for us to choose. */
-export function saysTwice({ rawHeaders }: IncomingMessage): boolean {
+export function hasRepeatedHeader({ rawHeaders }: IncomingMessage): boolean {
   let hosts = 0;
   let rights = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -82,7 +83,7 @@ function isPlain(request: IncomingMessage, bodyBytes: number): boolean {
   return (
     httpVersion === '1.1' &&
     headers.host !== undefined &&
-    !saysTwice(request) &&
+    !hasRepeatedHeader(request) &&
     headers['content-encoding'] === undefined &&
     headers['transfer-encoding'] === undefined &&
     headers.expect === undefined &&
@@ -130,17 +131,12 @@ class FastRequest {
     } catch (error) {
       return this.#fail(error);
     }
-    let body: Buffer | undefined;
-    let parts: Buffer[] | undefined;
-    this.#request.on('data', (chunk: Buffer) => {
-      if (body === undefined) body = chunk;
-      else if (parts === undefined) parts = [body, chunk];
-      else parts.push(chunk);
-    });
+    const body = new Joined();
+    this.#request.on('data', (chunk: Buffer) => body.add(chunk));
     // Whoever goes away in the middle gets no answer, and the server has closed what was between us.
     this.#request.on('error', () => this.#giveRoomBack());
     this.#request.on('end', () => {
-      const raw = parts === undefined ? (body ?? Buffer.alloc(0)) : Buffer.concat(parts, size);
+      const raw = body.take();
       this.#at
         .direct({
           ctx: this.#ctx,
@@ -191,7 +187,7 @@ class FastRequest {
 
 /** Turned away before any of the body is read. */
 export function overloaded(): Fault {
-  return new Fault('unavailable', 'overloaded', MESSAGES.overloaded, {
+  return new Fault('unavailable', 'overloaded', messagesTable.overloaded, {
     retryAfterSeconds: 1,
   });
 }

@@ -45,6 +45,25 @@ describe('requests that say what they should not', () => {
     assert.equal(await post('host: x\r\nhost: y\r\n'), 400);
   });
 
+  it('a body in parts of a byte each is taken as one, and refused where it is too large', async () => {
+    const inParts = (path: string, text: string, repeated = 1) => {
+      const parts = [...text]
+        .map((sign) => `1\r\n${sign}\r\n`)
+        .join('')
+        .repeat(repeated);
+      const head = `host: x\r\nauthorization: Bearer ${daemon.token}\r\ntransfer-encoding: chunked\r\nconnection: close`;
+      return raw(`POST ${path} HTTP/1.1\r\n${head}\r\n\r\n${parts}0\r\n\r\n`);
+    };
+    const project = '/api/v1/orgs/default/projects/default';
+    const files = [
+      { path: '.svc/agents/a.yaml', content: JSON.stringify({ ...endpointSpec('a', { kind: 'none' }), name: 'a' }) },
+    ];
+    assert.equal(await inParts(`${project}/apply`, JSON.stringify({ files, dryRun: true, prune: false })), 200);
+    assert.equal(await inParts(`${project}/apply`, '{"files":'), 400);
+    const most = 1_048_576;
+    assert.equal(await inParts(`${project}/agents/none/sessions`, ' '.repeat(64), most / 64 + 1), 413);
+  });
+
   it('whatever no endpoint is called is not found', async () => {
     const long = 'a'.repeat(10_000);
     for (const slug of ['none', long, '%00', '%', '%ff', 'caf\u00e9', '..%2f', 'a b'.replace(' ', '%20'), '%zz', '']) {

@@ -11,15 +11,16 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FlowContext } from '../../flows/context.ts';
 import type { Access } from '../../flows/tenancy/tenancy.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { authorize, FailureLimit, makeCall, mayStill } from './call.ts';
-import { type DirectOptions, fastPath, overloaded, saysTwice } from './fast-path.ts';
+import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, typeOf } from './large-body.ts';
 import { closeGently, endUnread } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
+import { boundPipelining } from './pipelined.ts';
 import { asFault, HttpFault, renderProblem } from './problem.ts';
-import { lookAtLarge, requireIdentity } from './read.ts';
+import { checkLargeBody, requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, watchReadiness } from './readiness.ts';
 import { serverRoutes } from './routes/health.ts';
@@ -180,7 +181,8 @@ function createApp(
   app.addHook('onRequest', async (request, reply) => {
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
       throw new HttpFault(400, 'invalid-request', 'A request of HTTP/1.1 names its Host.');
-    if (saysTwice(request.raw)) throw new HttpFault(400, 'invalid-request', 'Host and Authorization are said once.');
+    if (hasRepeatedHeader(request.raw))
+      throw new HttpFault(400, 'invalid-request', 'Host and Authorization are said once.');
     endUnread(reply.raw, unreadMs);
     reply.header('x-request-id', request.id);
     reply.headers(commonHeaders);
@@ -194,7 +196,7 @@ function takeDirectly(server: Server, table: readonly Route[], options: DirectOp
   const [framework, ...others] = server.listeners('request') as RequestListener[];
   if (framework === undefined || others.length > 0) throw new Error('the framework listens in another way than known');
   server.removeListener('request', framework);
-  server.on('request', fastPath(table, options, framework));
+  server.on('request', boundPipelining(fastPath(table, options, framework)));
 }
 
 function matches(pattern: string, path: string, tail = false): boolean {
@@ -268,7 +270,7 @@ function addRoute(
         else reply.raw.once('close', () => controller.abort());
         return AbortSignal.any([controller.signal, draining]);
       };
-      if (route.rawBody !== true) request.body = await lookAtLarge(request.body, route.takesTexts === true);
+      if (route.rawBody !== true) request.body = await checkLargeBody(request.body, route.takesTexts === true);
       const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), gone);
       const answer = await route.handle(call);
       return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));
@@ -383,7 +385,7 @@ function refuseExpectation(_request: IncomingMessage, response: ServerResponse):
 function refuseUnreadable(error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const [status, code, detail] = isUnreadableSlug(error)
-    ? ([404, 'not-found', MESSAGES.noEndpoint] as const)
+    ? ([404, 'not-found', messagesTable.noEndpoint] as const)
     : error.code === 'HPE_HEADER_OVERFLOW'
       ? ([431, 'headers-too-large', 'The headers are too large.'] as const)
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'

@@ -4,11 +4,12 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
+import { Joined } from '../../base/joined.ts';
 import { errorCodes, type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Fault } from '../../domain/fault.ts';
-import { longTexts, type TextPlace, Unended } from '../../domain/long-texts.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { longTexts, type TextPlace, UnterminatedText } from '../../domain/long-texts.ts';
+import { messagesTable } from '../../domain/messages.ts';
 
 /** Bytes of a body; one of more is large. */
 export const largeFrom = 1_048_576;
@@ -19,11 +20,50 @@ const types = { any: 'application/octet-stream', large: 'application/x-large' } 
 export const typeOf = (request: FastifyRequest): string =>
   Number(request.headers['content-length'] ?? 0) > largeFrom ? types.large : types.any;
 
-/** The readers of bodies: the framework's, and for a large one of a length that is known another, which joins no parts. */
+/** The readers of bodies: one that joins parts as they come, and for a large one of a length that is known another, which joins none. */
 export function addReaders(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.addContentTypeParser('*', readJoined);
   app.addContentTypeParser(types.large, readAnnounced);
+}
+
+/** The framework's own reader keeps every part to the end: of a body in parts of a byte each, some hundred times its size. */
+async function readJoined(request: FastifyRequest, payload: Readable): Promise<Buffer> {
+  const { bodyLimit } = request.routeOptions;
+  const said = request.headers['content-length'];
+  if (Number(said ?? 0) > bodyLimit) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
+  const body = new Joined();
+  await eachPart(payload, (part) => {
+    body.add(part);
+    if (body.length <= bodyLimit) return;
+    for (const one of body.drop()) letGo(one);
+    throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
+  });
+  if (said !== undefined && Number(said) !== body.length) throw new errorCodes.FST_ERR_CTP_INVALID_CONTENT_LENGTH();
+  return body.take();
+}
+
+/** Takes the parts in the turn in which they arrive. */
+function eachPart(payload: Readable, take: (part: Buffer) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onData = (part: Buffer): void => {
+      try {
+        take(part);
+      } catch (error) {
+        // The rest goes by unread; the connection outlives a refusal, for it carries the answer.
+        payload.off('data', onData);
+        reject(error as Error);
+      }
+    };
+    payload.on('data', onData);
+    payload.once('end', resolve);
+    // Stays: what breaks behind a refusal is nobody's any more.
+    payload.on('error', (error: Error & { statusCode?: number }) => {
+      error.statusCode ??= 400;
+      reject(error);
+    });
+    payload.resume();
+  });
 }
 
 async function readAnnounced(request: FastifyRequest, payload: Readable): Promise<Buffer> {
@@ -37,12 +77,18 @@ async function readAnnounced(request: FastifyRequest, payload: Readable): Promis
     // The connection outlives a refusal: it carries the answer.
     for await (const part of payload.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       at += part.copy(whole, at);
+      letGo(part);
     }
   } catch (error) {
     throw Object.assign(error as Error, { statusCode: 400 });
   }
   if (at !== length) throw new errorCodes.FST_ERR_CTP_INVALID_CONTENT_LENGTH();
   return whole;
+}
+
+/** Frees the memory of a part that nobody reads any more: left to the collector, all parts would take as much again. */
+function letGo({ buffer, byteLength }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /** A text that was taken out: its UTF-8, or where it has none a string that says so by being none either. */
@@ -61,7 +107,7 @@ const restMax = 16_777_216;
 /** Bytes of a text whose escapes are undone between two turns of whoever else there is. */
 const writtenBytes = 524_288;
 
-const notJson = (): Fault => new Fault('invalid', 'invalid-json', MESSAGES.notJson);
+const notJson = (): Fault => new Fault('invalid', 'invalid-json', messagesTable.notJson);
 
 /**
  * A body of the same JSON in which each long text at `files[…].content` is a name that nobody can have sent; the texts are
@@ -90,7 +136,7 @@ export async function takeTexts(bytes: Buffer): Promise<Buffer> {
       from = end;
     }
   } catch (error) {
-    throw error instanceof Unended ? notJson() : error;
+    throw error instanceof UnterminatedText ? notJson() : error;
   }
   rest.push(bytes.subarray(from));
   const size = rest.reduce((sum, part) => sum + part.length, 0);
@@ -108,7 +154,7 @@ export async function takeTexts(bytes: Buffer): Promise<Buffer> {
 const isFileText = ({ kinds, keys }: TextPlace): boolean =>
   kinds.join('') === '{[{' && keys[0] === 'files' && keys[2] === 'content';
 
-const ESCAPED: { readonly [letter: number]: number } = {
+const escaped: { readonly [letter: number]: number } = {
   0x22: 0x22,
   0x5c: 0x5c,
   0x2f: 0x2f,
@@ -141,7 +187,7 @@ function* unescaped(bytes: Buffer, from: number, to: number): Generator<undefine
       write += bytes.write(String.fromCodePoint(point), write, 'utf8');
       at += isWhole ? 12 : 6;
     } else {
-      const meant = ESCAPED[bytes[at + 1] as number];
+      const meant = escaped[bytes[at + 1] as number];
       if (meant === undefined) throw notJson();
       bytes[write++] = meant;
       at += 2;

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { type Api, type ApiAnswer, startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { routeTable } from './http.ts';

@@ -2,7 +2,7 @@
 
 import { pageLimitMax } from '../../../schemas/api/operation.ts';
 import { Fault } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 
 const limitDefault = 50;
 
@@ -68,7 +68,7 @@ export const cursorOf = (key: readonly (string | number)[]): string =>
   Buffer.from(JSON.stringify(key)).toString('base64url');
 
 function badCursor(): Fault {
-  return new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
+  return new Fault('invalid', 'invalid-cursor', messagesTable.foreignCursor);
 }
 
 function readCursor(text: string): readonly (string | number)[] {

@@ -3,7 +3,7 @@
 import { STATUS_CODES } from 'node:http';
 import { errorCode } from '../../adapters/store/store.ts';
 import { Fault, type FaultKind } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 
 export const statusByKind: { readonly [kind in FaultKind]: number } = {
   invalid: 400,
@@ -50,7 +50,7 @@ export class HttpFault extends Fault {
 }
 
 /** Text that PostgreSQL cannot hold (NUL), or cannot read as what it has to be: the caller's, not ours. */
-const badText = new Set(['22021', '22P05']);
+const badTextCodes = new Set(['22021', '22P05']);
 
 /** What the framework throws, by its code; anything else of its own with a status below 500 keeps that status. */
 const frameworkFaults: { readonly [code: string]: readonly [FaultKind, string, string] } = {
@@ -60,7 +60,7 @@ const frameworkFaults: { readonly [code: string]: readonly [FaultKind, string, s
     'invalid-content-length',
     'The body is not as long as Content-Length says.',
   ],
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media', 'unsupported-media-type', MESSAGES.notJsonType],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media', 'unsupported-media-type', messagesTable.notJsonType],
   FST_ERR_BAD_URL: ['invalid', 'invalid-url', 'The URL cannot be decoded.'],
 };
 
@@ -90,7 +90,8 @@ export function renderProblem(error: unknown, requestId: string): Rendered {
 export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
   const code = errorCode(error) ?? '';
-  if (badText.has(code)) return new Fault('invalid', 'invalid-text', 'A text holds a character that cannot be stored.');
+  if (badTextCodes.has(code))
+    return new Fault('invalid', 'invalid-text', 'A text holds a character that cannot be stored.');
   const known = frameworkFaults[code];
   if (known !== undefined) return new Fault(known[0], known[1], known[2]);
   const status = (error as { statusCode?: unknown } | null)?.statusCode;

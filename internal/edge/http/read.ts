@@ -1,11 +1,11 @@
 // From what was received to what a handler takes: JSON with a bounded depth, then the route's schema.
 
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import * as v from 'valibot';
 import { lookedAt, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { isExactNumber } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { largeFrom, takeTexts } from './large-body.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
@@ -23,7 +23,7 @@ const tooDeep = (): Fault =>
  * Holds a body that is large against the bounds of depth and number, a slice at a turn, and gives what is to be parsed of it:
  * without its long texts where they are taken. Throws Fault `invalid`.
  */
-export async function lookAtLarge(bytes: unknown, takesTexts: boolean): Promise<unknown> {
+export async function checkLargeBody(bytes: unknown, takesTexts: boolean): Promise<unknown> {
   if (!Buffer.isBuffer(bytes) || bytes.length <= largeFrom) return bytes;
   const looking = lookedAt(bytes, { levels: depthMax, values: valuesMax });
   for (;;) {
@@ -35,12 +35,12 @@ export async function lookAtLarge(bytes: unknown, takesTexts: boolean): Promise<
   }
 }
 
-/** Parses a body, which `lookAtLarge` has passed where it is a large one. An empty one is undefined. */
+/** Parses a body, which `checkLargeBody` has passed where it is a large one. An empty one is undefined. */
 export function readJson(bytes: Buffer, contentType: string | undefined, parse: (text: string) => unknown): unknown {
   if (bytes.length === 0) return undefined;
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   if (type !== undefined && type !== 'application/json' && !/^application\/[\w.+-]+\+json$/.test(type)) {
-    throw new Fault('unsupported_media', 'unsupported-media-type', MESSAGES.notJsonType);
+    throw new Fault('unsupported_media', 'unsupported-media-type', messagesTable.notJsonType);
   }
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(contentType ?? '')?.[1]?.toLowerCase();
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
@@ -68,7 +68,7 @@ function parsed(bytes: Buffer, parse: (text: string) => unknown): unknown {
   try {
     return parse(text);
   } catch {
-    throw new Fault('invalid', 'invalid-json', MESSAGES.notJson);
+    throw new Fault('invalid', 'invalid-json', messagesTable.notJson);
   }
 }
 
@@ -96,7 +96,7 @@ export function check(schema: Schema, value: unknown, what: 'body' | 'query', co
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${problems.join('; ')}`);
 }
 
-const KINDS: { readonly [expected: string]: string } = {
+const kindNames: { readonly [expected: string]: string } = {
   Object: 'an object',
   Array: 'a list',
   string: 'a string',
@@ -110,7 +110,7 @@ function saidOf(issue: v.BaseIssue<unknown>): string {
   if (issue.kind === 'schema' && issue.input === undefined && issue.type !== 'variant') return 'is required';
   if (issue.message.startsWith('Invalid type: ') && issue.expected !== null) {
     const kinds = issue.expected.replace(/^\((.*)\)$/, '$1').split(' | ');
-    return `Expected ${kinds.map((kind) => KINDS[kind] ?? kind).join(' or ')}`;
+    return `Expected ${kinds.map((kind) => kindNames[kind] ?? kind).join(' or ')}`;
   }
   return issue.message.replace(/(?: but|:) received [^]*$/i, '');
 }

@@ -24,7 +24,7 @@ import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { secretRoutes } from './routes/secrets.ts';
-import { leavingRoutes } from './routes/session-leavings.ts';
+import { sessionResultRoutes } from './routes/session-results.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { signinRoutes } from './routes/signin.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
@@ -53,7 +53,7 @@ export const routes: readonly Route[] = [
   ...endpointRoutes,
   ...eventRoutes,
   ...sessionRoutes,
-  ...leavingRoutes,
+  ...sessionResultRoutes,
   ...callRoutes,
   ...bindingRoutes,
   ...scheduleRoutes,

@@ -2,14 +2,14 @@
 // not there (docs/reference/http-api.md#errors), also what the framework or the parser would refuse in words of its own.
 
 import { Fault } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { renderProblem } from './problem.ts';
 
 const endpointsPath = '/api/v1/webhook-endpoints/';
 /** What says of a path that it cannot be read, or is too long. */
 const ofPath: readonly number[] = [400, 414];
 
-export const noSuchResource = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
+export const noSuchResource = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 
 /** The fault that a request is answered with: 404 for a path that cannot be an endpoint's, else the one that was thrown. */
 export function asSlugFault(thrown: unknown, url: string): unknown {

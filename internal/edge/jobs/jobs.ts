@@ -19,10 +19,10 @@ import { connectionConfig, connectionsMax, type Database } from '../../adapters/
 import { addJob } from '../../adapters/store/operations/add-job.ts';
 import {
   beat,
-  buryDaemons,
+  removeDeadDaemons,
   countDueJobs,
   exhaustJob,
-  leave,
+  removeDaemon,
   listDaemons,
 } from '../../adapters/store/operations/jobs.ts';
 import { countUncleanEnds } from '../../adapters/store/operations/in-hand.ts';
@@ -93,7 +93,7 @@ export class JobRunner {
   async start(): Promise<void> {
     const { db } = this.#ctx;
     await this.#beat();
-    await buryDaemons(db.vital, this.#ctx.daemonId, await this.#goneHere());
+    await removeDeadDaemons(db.vital, this.#ctx.daemonId, await this.#goneHere());
     await this.#countEnds();
     this.#timer = setInterval(() => {
       this.#beating ??= this.#tick().finally(() => {
@@ -129,7 +129,7 @@ export class JobRunner {
     clearTimeout(overdue);
     await this.#beating;
     // A database that is gone finds out by the silence.
-    await leave(this.#ctx.db.vital, this.#ctx.daemonId).catch(() => undefined);
+    await removeDaemon(this.#ctx.db.vital, this.#ctx.daemonId).catch(() => undefined);
     await this.#pool.end();
   }
 
@@ -156,7 +156,7 @@ export class JobRunner {
     const { log } = this.#ctx.runtime;
     try {
       await this.#beat();
-      const buried = await buryDaemons(this.#ctx.db.vital, this.#ctx.daemonId, await this.#goneHere());
+      const buried = await removeDeadDaemons(this.#ctx.db.vital, this.#ctx.daemonId, await this.#goneHere());
       if (buried.length > 0) log.warn({ daemons: buried }, 'daemon.buried');
       await this.#countEnds();
     } catch (error) {

@@ -9,9 +9,9 @@ import { type Role, roleNames } from '../../base/config/config.ts';
 import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
 import { tick } from '../../flows/heartbeat/heartbeat.ts';
 import { forgetOldFacts } from '../../flows/ingest/ingest.ts';
-import { forgetTold, noteByClock, sendNotifications, spreadNotices } from '../../flows/notify/notify.ts';
+import { forgetTold, noteByClock, sendNotifications, fanOutNotices } from '../../flows/notify/notify.ts';
 import { forgetOldCalls, resolveAbandoned } from '../../flows/outbox/outbox.ts';
-import { forgetToldStatuses, lookForPulls, tellPlans, tellStatuses } from '../../flows/plans/plans.ts';
+import { forgetToldStatuses, pollPulls, publishPlans, publishStatuses } from '../../flows/plans/plans.ts';
 import { startRouting, sweepRouting } from '../../flows/routing/routing.ts';
 import { SessionHost, upkeepTurn } from '../../flows/session-host/session-host.ts';
 import { archiveOrphans } from '../../flows/sessions/sessions.ts';
@@ -112,17 +112,17 @@ export const services: readonly Service[] = [
     'notify.send',
     ['schedule'],
     500,
-    async (ctx) => (await spreadNotices(ctx)) + (await sendNotifications(ctx)),
+    async (ctx) => (await fanOutNotices(ctx)) + (await sendNotifications(ctx)),
   ),
   every('notify.clock', ['schedule'], 600_000, async (ctx) => {
     await noteByClock(ctx);
     await forgetTold(ctx);
   }),
   // An idle daemon asks for no more than it must.
-  untilNone('plan.pulls', ['sync'], 1_500, tellPlans),
+  untilNone('plan.pulls', ['sync'], 1_500, publishPlans),
   // How soon after an apply its pull requests are looked at again.
-  untilNone('plan.look', ['sync'], 2_000, lookForPulls),
-  untilNone('plan.statuses', ['sync'], 1_500, tellStatuses),
+  untilNone('plan.look', ['sync'], 2_000, pollPulls),
+  untilNone('plan.statuses', ['sync'], 1_500, publishStatuses),
   every('plan.forget', ['schedule'], hourMs, forgetToldStatuses),
   { name: 'event.route', roles: ['route'], start: startRouter },
   { name: 'session.host', roles: ['session'], start: startHost },

@@ -8,7 +8,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../base/testkit/daemon.ts';
 
-export interface Answer {
+export interface RpcAnswer {
   readonly isError: boolean;
   readonly text: string;
   /** Parsed, where it is JSON. */
@@ -27,7 +27,7 @@ export interface Seat {
   /** A new client of an alias, connected; closed with the bench. */
   client(alias?: string): Promise<Client>;
   /** Calls a tool of an alias (default `svc`) by its MCP name. */
-  call(tool: string, input?: object, alias?: string): Promise<Answer>;
+  call(tool: string, input?: object, alias?: string): Promise<RpcAnswer>;
   /** One JSON-RPC message by hand. */
   post(alias: string, message: unknown, headers?: { readonly [name: string]: string }): Promise<Response>;
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { CODEHOST_TOOLS } from '../../base/config/codehost-tools.ts';
+import { codehostTools } from '../../base/config/codehost-tools.ts';
 import type { SimRepository } from '../../base/testkit/codehost-state.ts';
 import { codehostToolSchema } from '../../../schemas/codehost-tools.ts';
 import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
@@ -39,11 +39,11 @@ function least(node: Node): unknown {
       return 'x';
   }
 }
-const names = Object.keys(CODEHOST_TOOLS);
+const names = Object.keys(codehostTools);
 const inputOf = (name: string): { [key: string]: unknown } =>
   least((codehostToolSchema(name, false) ?? {}) as Node) as { [key: string]: unknown };
 /** Those that need no capability of their own to be declared at all. */
-const plain = names.filter((name) => CODEHOST_TOOLS[name]?.needs === undefined);
+const plain = names.filter((name) => codehostTools[name]?.needs === undefined);
 const repositoryTools = names.filter((name) => Object.hasOwn(inputOf(name), 'owner'));
 
 describe('what a session may not touch at the code host', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import type { Answer, Seat } from './mcp-testkit.ts';
+import type { RpcAnswer, Seat } from './mcp-testkit.ts';
 import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
 
 const at = { owner: 'acme', repo: 'app' };
@@ -9,8 +9,8 @@ const at = { owner: 'acme', repo: 'app' };
 describe('the code host through a session’s tools', () => {
   let bench: CodehostBench;
   let seat: Seat;
-  const call = async (tool: string, input: object): Promise<Answer> => seat.call(tool, input, 'code');
-  const done = async (tool: string, input: object): Promise<Answer['value']> => {
+  const call = async (tool: string, input: object): Promise<RpcAnswer> => seat.call(tool, input, 'code');
+  const done = async (tool: string, input: object): Promise<RpcAnswer['value']> => {
     const answer = await call(tool, input);
     assert.equal(answer.isError, false, `${tool}: ${answer.text}`);
     return answer.value;

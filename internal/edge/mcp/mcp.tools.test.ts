@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Ajv } from 'ajv';
-import { toolInputSchema, TOOL_INPUTS, type ToolName } from '../../../schemas/tool-input.ts';
+import { toolInputSchema, toolInputs, type ToolName } from '../../../schemas/tool-input.ts';
 import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
 
 const svc = { kind: 'local', implementation: 'svc' };
@@ -45,7 +45,7 @@ describe('tools of the service, through the public door', () => {
     const names = tools.map((tool) => tool.name);
     assert.deepEqual(
       names,
-      (Object.keys(TOOL_INPUTS) as ToolName[])
+      (Object.keys(toolInputs) as ToolName[])
         .filter((name) => name.startsWith('svc.') && name !== 'svc.usage.get')
         .map((name) => name.replaceAll('.', '_')),
     );
@@ -72,7 +72,7 @@ describe('tools of the service, through the public door', () => {
 
   it('show schemas that a validator takes, and refuse what they refuse', async () => {
     const ajv = new Ajv({ strict: false, validateFormats: false });
-    for (const name of Object.keys(TOOL_INPUTS) as ToolName[]) {
+    for (const name of Object.keys(toolInputs) as ToolName[]) {
       const validate = ajv.compile(toolInputSchema(name));
       assert.equal(validate({ unheard: 1 }), false, name);
       assert.equal((await boss.call(name.replaceAll('.', '_'), { unheard: 1 })).isError, true, name);

@@ -9,7 +9,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
 import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from '../../flows/tools/tools.ts';
 import { Fault } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { type Calls, createCalls } from './calls.ts';
 import { answerPlainly, type CallResult, type PlainCall, plainCall } from './plain.ts';
 import { createRemote, type Remote } from './remote.ts';
@@ -73,7 +73,7 @@ async function serve(context: ToolServerContext, at: McpRequest): Promise<void> 
   if (refused !== undefined) return answer(response, 403, refused);
   if (ctx.db.waiting() > waitingMax) {
     response.setHeader('retry-after', '1');
-    return answer(response, 503, MESSAGES.overloaded);
+    return answer(response, 503, messagesTable.overloaded);
   }
   const token = /^Bearer ([A-Za-z0-9_-]{20,200})$/i.exec(request.headers.authorization ?? '')?.[1];
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(session);

@@ -4,14 +4,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FlowContext } from '../../flows/context.ts';
 
-const LOCAL: readonly string[] = ['127.0.0.1', 'localhost', '[::1]'];
+const local: readonly string[] = ['127.0.0.1', 'localhost', '[::1]'];
 
 const hostnameOf = (authority: string): string | undefined => URL.parse(`http://${authority}`)?.hostname;
 
 /** Why a request is refused, by its Host and Origin; undefined where it is not. */
 export function refuse(ctx: FlowContext, request: IncomingMessage): string | undefined {
   const base = URL.parse(ctx.baseUrl);
-  const known = new Set<string | undefined>([...LOCAL, base?.hostname, ctx.config.listen.host]);
+  const known = new Set<string | undefined>([...local, base?.hostname, ctx.config.listen.host]);
   known.delete(undefined);
   const { host, origin } = request.headers;
   if (host === undefined || !known.has(hostnameOf(host))) return 'This server is not known under that host name.';

@@ -11,9 +11,9 @@ import type { McpRequest } from './request.ts';
 import { answer } from './refuse.ts';
 
 /** Of a request, and of an answer: what belongs to the protocol and nothing else. */
-const SENT = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id'] as const;
-const RETURNED = ['content-type', 'mcp-session-id', 'cache-control', 'allow', 'retry-after'] as const;
-const METHODS = ['POST', 'GET', 'DELETE'] as const;
+const sent = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id'] as const;
+const returned = ['content-type', 'mcp-session-id', 'cache-control', 'allow', 'retry-after'] as const;
+const methods = ['POST', 'GET', 'DELETE'] as const;
 /** A tool may think for long before it answers; a stream that is only listened to may say nothing for ever. */
 const timeouts = { connectMs: 10_000, answerMs: 600_000 } as const;
 const answerBytesMax = 64 * 1_048_576;
@@ -48,9 +48,9 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
     async pass(at, server, hearing) {
       const { request, response, body } = at;
       const url = new URL(server.url);
-      const method = METHODS.find((one) => one === request.method);
+      const method = methods.find((one) => one === request.method);
       if (method === undefined) {
-        response.setHeader('allow', METHODS.join(', '));
+        response.setHeader('allow', methods.join(', '));
         return answer(response, 405, 'This server takes POST, GET and DELETE.');
       }
       const gone = new AbortController();
@@ -64,7 +64,7 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
           send(url, {
             method,
             headers: {
-              ...headersOf(request.headers, SENT),
+              ...headersOf(request.headers, sent),
               ...(credential !== undefined && { authorization: credential }),
             },
             body: method === 'POST' ? (body ?? null) : null,
@@ -91,7 +91,7 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
         if (gone.signal.aborted) return;
         const fault = error instanceof Fault ? error : unreachable(reasonOf(error));
         if (isToolCall(body)) await server.failed?.(fault);
-        if (CONSENT.includes(fault.code) && !response.headersSent) return answerWithout(at, fault, hearing);
+        if (consent.includes(fault.code) && !response.headersSent) return answerWithout(at, fault, hearing);
         hearing.failed(new Fault(fault.kind, fault.code, `${url.host}: ${fault.message}`));
         if (response.headersSent) response.destroy();
         else answer(response, 502, `${url.host}: ${fault.message}`);
@@ -105,7 +105,7 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
 }
 
 /** What only a person's consent ends: the session goes on, and each call says so. */
-const CONSENT: readonly string[] = ['authorization-required', 'scope-required'];
+const consent: readonly string[] = ['authorization-required', 'scope-required'];
 const textOf = (value: string | string[] | undefined): string | undefined => [value].flat().join(', ') || undefined;
 
 /** Stands in for a server that may not be asked: it is there, lists nothing, and calls end with what is missing. */
@@ -190,7 +190,7 @@ async function giveBack(
     throw new Fault('unavailable', 'remote-refused', `${why} (${statusCode})`);
   }
   const secret = by.authorization?.replace(/^Bearer /, '');
-  const headers = Object.entries(headersOf(upstream.headers, RETURNED)).filter(
+  const headers = Object.entries(headersOf(upstream.headers, returned)).filter(
     ([, value]) => secret === undefined || !value.includes(secret),
   );
   response.writeHead(statusCode, Object.fromEntries(headers));
@@ -217,7 +217,7 @@ function asks(body: Buffer | undefined, method: string): boolean {
 // headers must not bring the credential into a sandbox. Bounded in bytes, and no byte waits longer than it must: only an
 // end that may be the secret's beginning is held back.
 
-const MASKED = Buffer.from('***');
+const masked = Buffer.from('***');
 
 /** Passes bytes on, `secret` replaced wherever it stands. Fails above `bytesMax`; undefined: no bound. */
 export function maskStream(secret: string | undefined, bytesMax: number | undefined): Transform {
@@ -244,7 +244,7 @@ function split(bytes: Buffer, needle: Buffer): { readonly clean: Buffer; readonl
   const parts: Buffer[] = [];
   let from = 0;
   for (let at = bytes.indexOf(needle); at !== -1; at = bytes.indexOf(needle, from)) {
-    parts.push(bytes.subarray(from, at), MASKED);
+    parts.push(bytes.subarray(from, at), masked);
     from = at + needle.length;
   }
   const end = beginningOf(needle, bytes, from);

@@ -31,7 +31,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void | Pr
 const pad = 'x'.repeat(65_536);
 
 /** Misbehaviour by path. */
-const BAD: { readonly [path: string]: Handler } = {
+const bad: { readonly [path: string]: Handler } = {
   '/refuses': (request, response) =>
     void response.writeHead(401, { 'www-authenticate': 'Bearer' }).end(`no: ${request.headers.authorization}`),
   '/forbids': (request, response) => void response.writeHead(403).end(`no: ${request.headers.authorization}`),
@@ -127,7 +127,7 @@ export async function startUpstream(): Promise<Upstream> {
     response.once('close', () => {
       if (!response.writableFinished) broken += 1;
     });
-    void (BAD[request.url ?? ''] ?? speak)(request, response);
+    void (bad[request.url ?? ''] ?? speak)(request, response);
   });
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const { port } = http.address() as AddressInfo;

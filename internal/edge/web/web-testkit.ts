@@ -173,9 +173,9 @@ export class Console {
     return ((await answer.json()) as { eventRecordId: string }).eventRecordId;
   }
 
-  async #fill(rows: number): Promise<void> {
-    const { api } = this.daemon;
-    const hook = { event: 'webhook.received', endpoint: 'reports', auth: { kind: 'none' }, where: { '$.kind': 'bug' } };
+  /** Applies an agent that is woken by events of a kind; the id of the run. */
+  async hear(kind: string): Promise<string> {
+    const hook = { event: 'webhook.received', endpoint: 'reports', auth: { kind: 'none' }, where: { '$.kind': kind } };
     const agent = {
       name: 'triage',
       harness: 'harness-a',
@@ -187,7 +187,14 @@ export class Console {
       ],
     };
     const files = [{ path: '.svc/agents/triage.json', content: JSON.stringify(agent) }];
-    assert.equal((await api('POST', 'P/apply', { files })).status, 200);
+    const { status, body } = await this.daemon.api('POST', 'P/apply', { files });
+    assert.equal(status, 200);
+    return String(body['applyId']);
+  }
+
+  async #fill(rows: number): Promise<void> {
+    const { api } = this.daemon;
+    await this.hear('bug');
     await api('POST', '/api/v1/orgs/default/projects', { slug: 'empty', name: 'Empty' });
     await api('POST', '/api/v1/orgs/default/members', { email: 'vera@example.org', role: 'member' });
     await api('POST', 'P/members', { email: 'vera@example.org', role: 'viewer' });

@@ -4,9 +4,22 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { noteImpact } from '../../adapters/store/console/consequences.ts';
 import { errors, type Page } from '../../base/testkit/browser.ts';
 import { isLong } from '../../base/testkit/long.ts';
-import { at, Console, empty, hold, lists, pathOf, pressAll, root, type SignInOptions, walk } from './web-testkit.ts';
+import {
+  at,
+  Console,
+  empty,
+  hold,
+  lists,
+  pathOf,
+  pressAll,
+  root,
+  type SignInOptions,
+  until,
+  walk,
+} from './web-testkit.ts';
 
 const rows = isLong ? 100_000 : 400;
 let shown: Console;
@@ -182,6 +195,13 @@ test('what needs somebody stands first, with where to deal with it, and whose co
   assert.match(await needs.filter({ hasText: 'docs' }).innerText(), /authorization required.*Reconnect/s);
   assert.match(await needs.filter({ hasText: 'df -h' }).innerText(), /session of triage asks.*Answer/s);
   assert.match(await page.locator('table', { hasText: '9f27ebc' }).innerText(), /fleet\s+9f27ebc\s+“cap spend” ann/);
+  // Where it is answered all of it is in sight: what is asked, the answers, and where else to say something.
+  await go(page, pathOf(root, `sessions/${shown.ids.asking}`), 'page-session');
+  await at(page, 'reject').waitFor();
+  for (const id of ['allow', 'reject', 'say', 'say-send']) {
+    const place = await at(page, id).boundingBox();
+    assert.ok(place !== null && place.y + place.height <= 720, `${id}: ${JSON.stringify(place)}`);
+  }
   await context.close();
 });
 
@@ -209,6 +229,12 @@ test('a daemon that is gone for a moment is said, and followed again: no row is 
   const { page, context } = await signedIn();
   await go(page, `${root}/events`, 'page-events');
   await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  // Of rows that are not all in the document: how many there are, and where each stands.
+  await at(page, 'total').waitFor();
+  const { total } = (await shown.daemon.api('GET', 'P/events?counts=true&limit=1')).body;
+  const table = page.locator('table.rows');
+  assert.equal(await table.getAttribute('aria-rowcount'), String(Number(total) + 1));
+  assert.equal(await table.locator('tbody tr').last().getAttribute('aria-rowindex'), '51');
   await shown.daemon.stop();
   await page.locator('[data-testid="live-state"][data-state="stale"]').waitFor();
   // What answers again is another version: its scripts have other addresses.
@@ -304,5 +330,47 @@ test('a time that the zone of a schedule leaves out on a day is said, and when i
     await said.innerText(),
     /^[\w-]+#\d+: 02:30 is not there on 28 Mar 2027 in Europe\/Berlin: fires 03:00$/,
   );
+  await context.close();
+});
+
+test('what a run does to stored events comes after it applied, to a page that is open', async () => {
+  const { page, context, complaints } = await signedIn();
+  const { api, ctx } = shown.daemon;
+  await shown.post();
+  // As numbers they are later than those of all runs before, as texts they are not.
+  await ctx.db.query(
+    `select setval('svc.reconcile_versions', greatest(last_value, 100000)) from svc.reconcile_versions`,
+  );
+  const run = await shown.hear('question');
+  const impact = await until('its impact', async () => {
+    const { body } = await api('GET', `P/reconciles/${run}`);
+    return body['consequences']?.['eventImpact'];
+  });
+  // As it was a moment before.
+  await ctx.db.query(`update svc.reconciles set consequences = consequences - 'eventImpact' where id = $1::uuid`, [
+    run,
+  ]);
+  await go(page, pathOf(root, `reconciles/${run}`), 'page-reconcile');
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  await at(page, 'run-change').first().waitFor();
+  assert.equal(await at(page, 'impact').count(), 0);
+  await noteImpact(ctx.db, run, impact);
+  await at(page, 'impact').waitFor();
+  assert.match(
+    await at(page, 'impact').innerText(),
+    /^7 days of events, triage trigger 0: [1-9]\d* newly match, 0 stop list$/,
+  );
+  await at(page, 'impact-list').click();
+  await page.getByText('triage trigger 0 on webhook.received: ').waitFor();
+  assert.match(page.url(), /tab=consequences$/);
+  await hold(page, 'a run with its impact', isLong);
+  if (isLong) {
+    // The list of triggers hears of events as well, though not of each at once.
+    await go(page, pathOf(root, 'triggers'), 'page-triggers');
+    await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+    const id = await shown.post();
+    await page.locator(`[data-testid="row-trigger-triage-0"] a[href$="${id}"]`).waitFor();
+  }
+  assert.deepEqual(complaints, []);
   await context.close();
 });

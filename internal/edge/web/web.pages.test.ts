@@ -9,6 +9,7 @@ import { after, before, test } from 'node:test';
 import {
   axeViolations,
   type BrowserContext,
+  inBothSchemes,
   type Page,
   type Request,
   startBrowser,
@@ -133,29 +134,28 @@ test('an empty project says on each page what to do, and shows no error', async 
   await context.close();
 });
 
-for (const dark of [false, true]) {
-  test(`each page shows what there is, ${dark ? 'dark' : 'light'}, wide and narrow`, async () => {
-    if (!dark) await fill();
-    const shots = process.env['SVC_SHOTS'];
-    const context = await browser.open({ dark });
-    const { page, complaints } = await signIn(context);
-    for (const [path, testId, shows] of all()) {
-      await go(page, path, testId);
-      if (shows !== 'part') await at(page, shows).first().waitFor();
-      else await page.locator('.overview').waitFor();
-      assert.deepEqual(await axeViolations(page), [], path);
-      const name = path.replaceAll(/[^a-z]+/g, '-').slice(0, 24);
-      if (shots !== undefined) await page.screenshot({ path: join(shots, `${name}${dark ? 'dark' : ''}.png`) });
-      await page.setViewportSize({ width: 360, height: 720 });
-      if (shots !== undefined) await page.screenshot({ path: join(shots, `${name}${dark ? 'dark' : ''}-360.png`) });
-      const over = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
-      assert.ok(over <= 0, `${path} is ${over} wider than what is seen`);
-      await page.setViewportSize({ width: 1280, height: 720 });
-    }
-    assert.deepEqual(complaints, []);
-    await context.close();
-  });
-}
+test('each page shows what there is, in light and in dark, wide and narrow', async () => {
+  await fill();
+  const shots = process.env['SVC_SHOTS'];
+  const context = await browser.open();
+  const { page, complaints } = await signIn(context);
+  for (const [path, testId, shows] of all()) {
+    await go(page, path, testId);
+    await (shows === 'part' ? page.locator('.overview') : at(page, shows).first()).waitFor();
+    const name = path.replaceAll(/[^a-z]+/g, '-').slice(0, 24);
+    await inBothSchemes(page, async (scheme) => {
+      assert.deepEqual(await axeViolations(page), [], `${path} in ${scheme}`);
+      if (shots !== undefined) await page.screenshot({ path: join(shots, `${name}-${scheme}.png`) });
+    });
+    await page.setViewportSize({ width: 360, height: 720 });
+    if (shots !== undefined) await page.screenshot({ path: join(shots, `${name}-360.png`) });
+    const over = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+    assert.ok(over <= 0, `${path} is ${over} wider than what is seen`);
+    await page.setViewportSize({ width: 1280, height: 720 });
+  }
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
 
 test('a mistake stands at its line with a caret, a decision with each clause, a difference with both sides', async () => {
   const context = await browser.open();

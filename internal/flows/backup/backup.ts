@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -15,10 +15,11 @@ import type { Logger } from 'pino';
 import { createSealer, readMasterKeys } from '../../adapters/crypto/crypto.ts';
 import { lockDataDir } from '../../adapters/postgres/data-lock.ts';
 import { runningEmbedded, startEmbedded } from '../../adapters/postgres/postgres.ts';
-import { type CopiedDatabase, copyIn, copyOut, lookAt } from '../../adapters/store/schema/copy.ts';
+import { type CopiedDatabase, copyIn, copyOut, inspectDatabase } from '../../adapters/store/schema/copy.ts';
 import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts';
 import type { Config } from '../../base/config/config.ts';
 import { Fault } from '../../domain/fault.ts';
+import { exists } from '../../base/files.ts';
 
 const format = 1;
 const keyFileText = 'master.key';
@@ -68,7 +69,7 @@ async function withDatabase<T>(
 /** Every noted version whose key the file lacks, or has another of; empty where the file opens all that is stored. */
 async function unopenable(
   keyFile: string,
-  noted: Awaited<ReturnType<typeof lookAt>>['keys'],
+  noted: Awaited<ReturnType<typeof inspectDatabase>>['keys'],
 ): Promise<readonly number[]> {
   const sealer = createSealer(await readMasterKeys(keyFile));
   return noted
@@ -96,7 +97,7 @@ export async function backUp(
   if ((await readdir(directory).catch(() => [])).length > 0)
     throw new Fault('conflict', 'backup-exists', `${directory} is not empty: give a directory of its own.`);
   return withDatabase(input, async (url) => {
-    const { keys } = await lookAt(url);
+    const { keys } = await inspectDatabase(url);
     const wrong = withKey ? await unopenable(config.masterKeyFile, keys) : [];
     if (wrong.length > 0)
       throw new Fault(
@@ -207,11 +208,6 @@ async function readManifest(directory: string): Promise<Manifest> {
 }
 
 const fileOf = (table: string): string => `${table.replaceAll('"', '')}.copy.gz`;
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
 
 /** Where rows are written to, and what resolves once their file is whole. */
 function compressed(path: string, onDigest: (digest: string) => void): [Writable, Promise<void>] {
@@ -256,7 +252,7 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
   if (config.databaseUrl === undefined && !(await exists(join(config.dataDir, 'postgres', 'PG_VERSION'))))
     return [{ name: 'database', status: 'ok', message: `there is none under ${config.dataDir} yet: svcd makes it` }];
   return withDatabase(input, async (url) => {
-    const found = await lookAt(url);
+    const found = await inspectDatabase(url);
     const known = (await readMigrations()).map((one) => one.name);
     const checks = [checkServer(found.serverVersion), checkMigrations(known, found.migrations, found.bytes)];
     checks.push(await checkKeyFile(config, found.keys));
@@ -304,7 +300,10 @@ function checkMigrations(known: readonly string[], had: readonly string[] | unde
   };
 }
 
-async function checkKeyFile(config: Config, noted: Awaited<ReturnType<typeof lookAt>>['keys']): Promise<UpgradeCheck> {
+async function checkKeyFile(
+  config: Config,
+  noted: Awaited<ReturnType<typeof inspectDatabase>>['keys'],
+): Promise<UpgradeCheck> {
   const name = 'master key';
   const wrong = await unopenable(config.masterKeyFile, noted);
   if (wrong.length === 0) return { name, status: 'ok', message: `${config.masterKeyFile} opens what is stored` };

@@ -14,7 +14,7 @@ import { fileBytesMax as bytesMax, keepFile } from '../sandbox-files.ts';
 import type { CodehostCall } from './codehost-call.ts';
 
 const redirectsMax = 3;
-const ADDRESS = /https?:\/\/[^\s"'<>()[\]\\`]+/g;
+const addressPattern = /https?:\/\/[^\s"'<>()[\]\\`]+/g;
 
 const hosts = (ctx: FlowContext): readonly string[] => ctx.outbox?.attachmentHosts ?? [];
 const isAllowed = (ctx: FlowContext, address: string): boolean => {
@@ -24,7 +24,7 @@ const isAllowed = (ctx: FlowContext, address: string): boolean => {
 
 /** Keeps the addresses of attachments that an answer holds: the session may download them. */
 export async function noteAnswer(ctx: FlowContext, sessionId: string, answer: Json): Promise<void> {
-  const found = new Set(textsOf(answer).join('\n').match(ADDRESS) ?? []);
+  const found = new Set(textsOf(answer).join('\n').match(addressPattern) ?? []);
   await noteAddresses(
     ctx.db,
     sessionId,
@@ -38,7 +38,7 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
     const event = await eventById(ctx.db, caller.project.id, id);
     // What is stored is the text of the payload; null where its body is gone with its partition.
     const said = textsOf(event === undefined ? null : routedPayload(event)).join('\n');
-    if ((said.match(ADDRESS) ?? []).some((one) => one === address)) return true;
+    if ((said.match(addressPattern) ?? []).some((one) => one === address)) return true;
   }
   return false;
 }

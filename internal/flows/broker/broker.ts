@@ -21,32 +21,33 @@ import { type Call, performRead, performWrite, refusedBefore, type Step } from '
 import { connectionSecrets } from '../sealed.ts';
 import type { Permissions } from '../installation-token.ts';
 import { CodehostCall } from './codehost-call.ts';
-import { body, type BrokerTool, idAndUrl, sentAround, text } from './tool.ts';
+import { body, type BrokerTool, sentSince, text } from './tool.ts';
 import { checkAttachment, download, noteAnswer } from './attachments.ts';
 import { type AppMount, confine, hasCapability, missing, mountsWith, type Want } from './confine.ts';
-import { checkSearch, type Rows, SEARCH_TOOLS, searchOne } from './search.ts';
+import { checkSearch, type Rows, searchTools, searchOne } from './search.ts';
 import { listed } from './shape.ts';
-import { CODE_TOOLS } from './tools-code.ts';
-import { ISSUE_TOOLS } from './tools-issues.ts';
-import { PULL_TOOLS } from './tools-pulls.ts';
-import { REVIEW_TOOLS } from './tools-reviews.ts';
-import { WORK_TOOLS } from './tools-work.ts';
+import { codeTools } from './tools-code.ts';
+import { issueTools } from './tools-issues.ts';
+import { pullTools } from './tools-pulls.ts';
+import { reviewTools } from './tools-reviews.ts';
+import { workTools } from './tools-work.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
-export { gitWay, type GitWay, noteRefusedPush, sendPush } from './git.ts';
+export { gitUpstream, type GitUpstream, noteRefusedPush, sendPush } from './git.ts';
 export { CodehostCall } from './codehost-call.ts';
-export { lookAtCodehost } from './lookup.ts';
+export { findCodehostStep } from './lookup.ts';
 
-const TOOLS: { readonly [name: string]: BrokerTool } = {
-  ...ISSUE_TOOLS,
-  ...PULL_TOOLS,
-  ...REVIEW_TOOLS,
-  ...CODE_TOOLS,
-  ...WORK_TOOLS,
+const toolsByName: { readonly [name: string]: BrokerTool } = {
+  ...issueTools,
+  ...pullTools,
+  ...reviewTools,
+  ...codeTools,
+  ...workTools,
 };
 /** Without owner and repo: what they name says whose it is. */
-const BY_ID = new Set(['resolve_review_thread', 'unresolve_review_thread']);
+const byId = new Set(['resolve_review_thread', 'unresolve_review_thread']);
 /** Names whose capability is asked for before they are shown at all (docs/reference/compile.md#tools). */
-const SHOWN_WITH: { readonly [needs: string]: readonly string[] } = { merge: ['merge'], secrets: ['secrets'] };
+const shownWith: { readonly [needs: string]: readonly string[] } = { merge: ['merge'], secrets: ['secrets'] };
 
 /** What the provider's own tool server reads, where one is configured: of a named repository alone. */
 function remoteOf(ctx: FlowContext, name: string): BrokerTool | undefined {
@@ -63,12 +64,13 @@ function remoteOf(ctx: FlowContext, name: string): BrokerTool | undefined {
   };
 }
 
-const ownOf = (name: string): BrokerTool | undefined => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : undefined);
+const ownOf = (name: string): BrokerTool | undefined =>
+  Object.hasOwn(toolsByName, name) ? toolsByName[name] : undefined;
 const isServed = (name: string): boolean =>
   ownOf(name) !== undefined || searchOf(name) !== undefined || name === 'download_attachment';
 const toolOf = (ctx: FlowContext, name: string): BrokerTool | undefined =>
   ownOf(name) ?? (isServed(name) ? undefined : remoteOf(ctx, name));
-const searchOf = (name: string) => (Object.hasOwn(SEARCH_TOOLS, name) ? SEARCH_TOOLS[name] : undefined);
+const searchOf = (name: string) => (Object.hasOwn(searchTools, name) ? searchTools[name] : undefined);
 
 export interface BrokerListing {
   readonly name: string;
@@ -111,7 +113,7 @@ function isShown(mounts: AgentSpec['mounts'], name: string, needs: string | unde
   return mounts.some(
     (mount) =>
       mount.auth.kind === 'codehostApp' &&
-      (SHOWN_WITH[needs] ?? []).every((capability) => hasCapability(mount as AppMount, capability, level)),
+      (shownWith[needs] ?? []).every((capability) => hasCapability(mount as AppMount, capability, level)),
   );
 }
 
@@ -166,7 +168,7 @@ async function planOf(call: BrokerCall, input: JsonObject): Promise<Plan> {
   if (name === 'download_attachment') await checkAttachment(ctx, caller, text(input, 'url'));
   const wants = search?.wants ?? own?.wants(input);
   if (wants === undefined && name !== 'download_attachment') throw notAvailable(name);
-  const isNamed = input['owner'] !== undefined || (own !== undefined && !BY_ID.has(name));
+  const isNamed = input['owner'] !== undefined || (own !== undefined && !byId.has(name));
   const places = isNamed
     ? [confine(spec, { owner: text(input, 'owner'), repo: text(input, 'repo') }, wants ?? [])]
     : anywhere(spec, name, wants);
@@ -319,6 +321,6 @@ export function commentOn(ctx: FlowContext, of: OwnComment, step: Step, callId: 
   const path = `/issues/${number}/comments`;
   return codehost.write(
     { method: 'POST', path, body: { body: body(codehost, text) } },
-    { probe: { kind: 'marked', path, since: sentAround(codehost), answer: 'id' }, shape: idAndUrl },
+    { probe: { kind: 'marked', path, since: sentSince(codehost), answer: 'id' }, shape: idAndUrl },
   );
 }

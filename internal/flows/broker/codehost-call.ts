@@ -8,7 +8,7 @@ import {
   type ApiRequest,
   callApi,
   callMcp,
-  NotDone,
+  RefusedCall,
 } from '../../adapters/providers/codehost/codehost.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { objectAt } from '../../domain/fields.ts';
@@ -180,14 +180,14 @@ export class CodehostCall {
         if (tries > 1) await passed(ctx, connection.id, resources);
         return answer;
       } catch (error) {
-        if (!(error instanceof NotDone)) throw error;
+        if (!(error instanceof RefusedCall)) throw error;
         refused = await this.#after(error, held, tries);
       }
     }
   }
 
   /** What to do where the provider did nothing: the token to replace, if any. Throws Fault where that is enough. */
-  async #after({ why }: NotDone, held: HeldToken, tries: number): Promise<HeldToken | undefined> {
+  async #after({ why }: RefusedCall, held: HeldToken, tries: number): Promise<HeldToken | undefined> {
     const { ctx, connection } = this.options;
     if (why.kind === 'limited') {
       const fault = await limitReached(ctx, { connectionId: connection.id, ...why });

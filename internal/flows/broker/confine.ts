@@ -19,18 +19,19 @@ export type Want =
   | `${'contents' | 'pullRequests' | 'issues' | 'checks' | 'actions' | 'workflows' | 'secrets' | 'merge' | 'statuses' | 'environments' | 'talk'}:${Level}`
   | `workflows:write?`;
 
-const PERMISSIONS: { readonly [want: string]: { readonly capability: Capability; readonly permission?: string } } = {
-  contents: { capability: 'contents', permission: 'contents' },
-  pullRequests: { capability: 'pullRequests', permission: 'pull_requests' },
-  issues: { capability: 'issues', permission: 'issues' },
-  checks: { capability: 'checks', permission: 'checks' },
-  statuses: { capability: 'checks', permission: 'statuses' },
-  actions: { capability: 'actions', permission: 'actions' },
-  workflows: { capability: 'workflows', permission: 'workflows' },
-  secrets: { capability: 'secrets', permission: 'secrets' },
-  environments: { capability: 'secrets', permission: 'environments' },
-  merge: { capability: 'merge' },
-};
+const permissionsTable: { readonly [want: string]: { readonly capability: Capability; readonly permission?: string } } =
+  {
+    contents: { capability: 'contents', permission: 'contents' },
+    pullRequests: { capability: 'pullRequests', permission: 'pull_requests' },
+    issues: { capability: 'issues', permission: 'issues' },
+    checks: { capability: 'checks', permission: 'checks' },
+    statuses: { capability: 'checks', permission: 'statuses' },
+    actions: { capability: 'actions', permission: 'actions' },
+    workflows: { capability: 'workflows', permission: 'workflows' },
+    secrets: { capability: 'secrets', permission: 'secrets' },
+    environments: { capability: 'secrets', permission: 'environments' },
+    merge: { capability: 'merge' },
+  };
 
 const isApp = (mount: Mount): mount is AppMount => mount.auth.kind === 'codehostApp';
 /** Only ASCII: other letters that fold to one of it are other names. */
@@ -62,7 +63,7 @@ export function permissionsFor(mount: AppMount, wants: readonly Want[]): Permiss
   for (const want of wants) {
     const [name = '', level = ''] = want.replace('?', '').split(':');
     const chosen = name === 'talk' ? (hasCapability(mount, 'issues', level) ? 'issues' : 'pullRequests') : name;
-    const { capability, permission } = PERMISSIONS[chosen] ?? { capability: 'contents' };
+    const { capability, permission } = permissionsTable[chosen] ?? { capability: 'contents' };
     if (!hasCapability(mount, capability, level)) {
       if (want.endsWith('?')) continue;
       return undefined;
@@ -99,11 +100,11 @@ export function missing(wants: readonly Want[]) {
   return outsideFault('capability-missing', `the mount does not have ${[...new Set(named)].join(', ')}`);
 }
 
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 /** Throws Fault `invalid-input` for a query that says where to search; quoted, the words are words. */
 export function checkQuery(query: string): void {
-  if (CONTROL.test(query)) throw outsideFault('invalid-input', 'query: holds control characters');
+  if (control.test(query)) throw outsideFault('invalid-input', 'query: holds control characters');
   const quotes = query.split('"').length - 1;
   if (quotes % 2 === 1 || query.includes('\\"'))
     throw outsideFault('invalid-input', 'query: a quote is not closed, or is escaped');

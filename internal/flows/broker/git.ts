@@ -17,7 +17,7 @@ export interface GitSession {
   readonly spec: AgentSpec;
 }
 
-export interface GitWay {
+export interface GitUpstream {
   /** Address of the repository at the code host. */
   readonly upstream: string;
   /** Value of the Authorization header; undefined for a public repository. `refused`: the one that was not taken. */
@@ -27,7 +27,7 @@ export interface GitWay {
   readonly probe: JsonObject;
 }
 
-const WANTS: { readonly [service: string]: readonly Want[] } = {
+const wantsByService: { readonly [service: string]: readonly Want[] } = {
   fetch: ['contents:read'],
   push: ['contents:write', 'workflows:write?'],
 };
@@ -36,16 +36,16 @@ const WANTS: { readonly [service: string]: readonly Want[] } = {
  * The way to a mount's repository. Undefined where no mount is that repository. Throws Fault `capability-missing`, whose
  * message is for the person at the terminal, or `connection-inactive`.
  */
-export async function gitWay(
+export async function gitUpstream(
   ctx: FlowContext,
   of: GitSession,
   { owner, repo, service }: { readonly owner: string; readonly repo: string; readonly service: 'fetch' | 'push' },
-): Promise<GitWay | undefined> {
+): Promise<GitUpstream | undefined> {
   const named = of.spec.mounts.filter((mount) => isSameRepository(mount.repository, `${owner}/${repo}`));
   const [first] = named;
   if (first === undefined) return undefined;
   const hosts = await codehosts(ctx, of.project);
-  const wants = WANTS[service] ?? [];
+  const wants = wantsByService[service] ?? [];
   for (const mount of mountsOf(of.spec, owner, repo)) {
     const permissions = permissionsFor(mount, wants);
     if (permissions === undefined) continue;
@@ -92,7 +92,7 @@ export function noteRefusedPush(ctx: FlowContext, of: GitSession, code: string):
 export async function sendPush(
   ctx: FlowContext,
   of: GitSession,
-  push: { readonly way: GitWay; readonly refs: { readonly [name: string]: string | null }; send(): Promise<Json> },
+  push: { readonly way: GitUpstream; readonly refs: { readonly [name: string]: string | null }; send(): Promise<Json> },
 ): Promise<Json> {
   return performWrite(ctx, {
     ...callOf(of, push.way.connectionId),

@@ -9,8 +9,9 @@ import type { FlowContext } from '../context.ts';
 import type { Permissions } from '../installation-token.ts';
 import type { Found, SoughtStep } from '../ports.ts';
 import { CodehostCall } from './codehost-call.ts';
-import { digest, idAndUrl, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
+import { digest, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
 import { headOf, pullAt } from './tools-pulls.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 const none: Found = { found: false };
 const found = (answer: Json): Found => {
@@ -20,7 +21,7 @@ const found = (answer: Json): Found => {
 const isThat = (is: boolean, answer: Json): Found => (is ? found(answer) : none);
 
 /** The reader of `codehost` in the outbox. */
-export async function lookAtCodehost(ctx: FlowContext, step: SoughtStep): Promise<Found> {
+export async function findCodehostStep(ctx: FlowContext, step: SoughtStep): Promise<Found> {
   const connection = step.connectionId === null ? undefined : await connectionById(ctx.db, step.connectionId);
   if (connection === undefined) return none;
   const { probe } = step;
@@ -33,7 +34,7 @@ export async function lookAtCodehost(ctx: FlowContext, step: SoughtStep): Promis
     permissions: (probe['permissions'] ?? {}) as Permissions,
     session: null,
   });
-  return (await LOOKS[text(probe, 'kind')]?.(codehost, probe, step)) ?? none;
+  return (await looks[text(probe, 'kind')]?.(codehost, probe, step)) ?? none;
 }
 
 type Look = (codehost: CodehostCall, probe: JsonObject, step: SoughtStep) => Promise<Found>;
@@ -112,7 +113,7 @@ const review: Look = async (codehost, probe, step) => {
   return row === undefined ? none : found({ id: row['id'], url: row['url'], state: row['state'] });
 };
 
-const LOOKS: { readonly [kind: string]: Look } = {
+const looks: { readonly [kind: string]: Look } = {
   marked,
   fields,
   review,

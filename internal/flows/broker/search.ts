@@ -16,7 +16,7 @@ export interface SearchTool {
   readonly narrow: string;
 }
 
-export const SEARCH_TOOLS: { readonly [name: string]: SearchTool } = {
+export const searchTools: { readonly [name: string]: SearchTool } = {
   search_code: {
     about: 'Search the code of the mounted repositories.',
     wants: ['contents:read'],

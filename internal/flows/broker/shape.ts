@@ -4,7 +4,7 @@
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 
-const DROPPED = new Set([
+const dropped = new Set([
   'node_id',
   '_links',
   'url',
@@ -27,7 +27,7 @@ export function shown(value: Json | undefined): Json {
   if (value === null || value === undefined || typeof value !== 'object') return value ?? null;
   return Object.fromEntries(
     Object.entries(value as JsonObject)
-      .filter(([key]) => !DROPPED.has(key) && (!key.endsWith('_url') || key === 'html_url'))
+      .filter(([key]) => !dropped.has(key) && (!key.endsWith('_url') || key === 'html_url'))
       .map(([key, member]) => [key, shown(member)]),
   );
 }

@@ -9,7 +9,7 @@ import type { FlowContext } from '../context.ts';
 import type { Want } from './confine.ts';
 import type { CodehostCall } from './codehost-call.ts';
 import { marked } from './shape.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 export interface Asked {
   readonly ctx: FlowContext;
@@ -64,8 +64,6 @@ export function pathIn(path: string): string {
   return parts.map(encodeURIComponent).join('/');
 }
 
-/** `{id, url}` of what was made. */
-export const idAndUrl = (json: JsonObject): JsonObject => ({ id: json['id'] ?? null, url: json['html_url'] ?? null });
 export const numberAndUrl = (json: JsonObject): JsonObject => ({
   number: json['number'] ?? null,
   url: json['html_url'] ?? null,
@@ -74,4 +72,4 @@ export const idNumberUrl = (json: JsonObject): JsonObject => ({ id: json['id'] ?
 export const shaOf = (json: Json): string => textAt(objectAt(objectAt(json)['object'])['sha']) ?? '';
 
 /** Marks of a time, a minute earlier: clocks differ. */
-export const sentAround = (codehost: CodehostCall): string => new Date(codehost.now.getTime() - 60_000).toISOString();
+export const sentSince = (codehost: CodehostCall): string => new Date(codehost.now.getTime() - 60_000).toISOString();

@@ -237,7 +237,7 @@ async function readTree(codehost: CodehostCall, input: JsonObject): Promise<Json
   return listed(rows.map(shown), undefined, { sha: tree['sha'], truncated: tree['truncated'] === true });
 }
 
-export const CODE_TOOLS: { readonly [name: string]: BrokerTool } = {
+export const codeTools: { readonly [name: string]: BrokerTool } = {
   get_file_contents: reads('Read a file or list a folder.', readFile),
   get_commit: reads('Read a commit.', getCommit),
   list_commits: reads('List commits.', (codehost, input) =>

@@ -11,16 +11,16 @@ import {
   type BrokerTool,
   digest,
   given,
-  idAndUrl,
   invalidInput,
   maybe,
   needs,
   number,
   numberAndUrl,
   paging,
-  sentAround,
+  sentSince,
   text,
 } from './tool.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 const talkRead = (): readonly Want[] => ['talk:read'];
 const talkWrite = (): readonly Want[] => ['talk:write'];
@@ -70,7 +70,7 @@ const addIssueComment: BrokerTool = {
       return reaction(codehost, `/issues/${of}/reactions`, content);
     }
     const path = `/issues/${issue}/comments`;
-    const probe = { kind: 'marked', path, since: sentAround(codehost) };
+    const probe = { kind: 'marked', path, since: sentSince(codehost) };
     return codehost.write(
       { method: 'POST', path, body: { body: body(codehost, text(input, 'body')) } },
       { probe, shape: idAndUrl },
@@ -102,7 +102,7 @@ const updateIssueComment: BrokerTool = {
   },
 };
 
-const READS: { readonly [method: string]: string } = {
+const reads: { readonly [method: string]: string } = {
   get_comments: '/comments',
   get_sub_issues: '/sub_issues',
   get_labels: '/labels',
@@ -114,13 +114,13 @@ const issueRead: BrokerTool = {
   wants: talkRead,
   run: async (codehost, { input }) => {
     const base = `/issues/${number(input, 'issue_number')}`;
-    const list = READS[text(input, 'method')];
+    const list = reads[text(input, 'method')];
     if (list !== undefined) return page(codehost, `${base}${list}`, input);
     return shown(await codehost.json(text(input, 'method') === 'get_parent' ? `${base}/parent` : base));
   },
 };
 
-const FIELDS = ['title', 'labels', 'assignees', 'milestone', 'type', 'state', 'state_reason'] as const;
+const issueFields = ['title', 'labels', 'assignees', 'milestone', 'type', 'state', 'state_reason'] as const;
 
 /** Changes fields of an issue: a set, so that looking again compares them. */
 export function patchIssue(codehost: CodehostCall, issue: number, fields: JsonObject): Promise<Json> {
@@ -148,7 +148,7 @@ const issueWrite: BrokerTool = {
     }
   },
   run: async (codehost, { input }) => {
-    const fields = given(input, ...FIELDS);
+    const fields = given(input, ...issueFields);
     const said = maybe(input, 'body');
     if (text(input, 'method') !== 'create') {
       return patchIssue(codehost, number(input, 'issue_number'), {
@@ -164,7 +164,7 @@ const issueWrite: BrokerTool = {
 function createIssue(codehost: CodehostCall, fields: JsonObject, said: string): Promise<Json> {
   return codehost.write(
     { method: 'POST', path: '/issues', body: { ...fields, body: body(codehost, said) } },
-    { probe: { kind: 'marked', path: '/issues', since: sentAround(codehost), answer: 'number' }, shape: numberAndUrl },
+    { probe: { kind: 'marked', path: '/issues', since: sentSince(codehost), answer: 'number' }, shape: numberAndUrl },
   );
 }
 
@@ -300,9 +300,9 @@ const react = (about: string, path: (input: JsonObject) => string, wants: () => 
   run: (codehost, { input }) => reaction(codehost, path(input), text(input, 'content')),
 });
 
-const DEPENDENCIES: { readonly [method: string]: string } = { get_blocked_by: 'blocked_by', get_blocking: 'blocking' };
+const dependencies: { readonly [method: string]: string } = { get_blocked_by: 'blocked_by', get_blocking: 'blocking' };
 
-export const ISSUE_TOOLS: { readonly [name: string]: BrokerTool } = {
+export const issueTools: { readonly [name: string]: BrokerTool } = {
   add_issue_comment: addIssueComment,
   update_issue_comment: updateIssueComment,
   issue_read: issueRead,
@@ -371,7 +371,7 @@ export const ISSUE_TOOLS: { readonly [name: string]: BrokerTool } = {
     write: false,
     wants: issuesRead,
     run: (codehost, { input }) => {
-      const which = DEPENDENCIES[text(input, 'method')] ?? 'blocked_by';
+      const which = dependencies[text(input, 'method')] ?? 'blocked_by';
       return page(codehost, `/issues/${number(input, 'issue_number')}/dependencies/${which}`, input);
     },
   },

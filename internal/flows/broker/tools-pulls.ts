@@ -122,14 +122,14 @@ async function changePull(codehost: CodehostCall, input: JsonObject): Promise<Js
   return { ...numberAndUrl(pull), done };
 }
 
-const UPDATED = ['title', 'body', 'state', 'draft', 'base', 'maintainer_can_modify', 'reviewers'] as const;
+const updated = ['title', 'body', 'state', 'draft', 'base', 'maintainer_can_modify', 'reviewers'] as const;
 const updatePullRequest: BrokerTool = {
   about: 'Change a pull request: title, body, state, draft, base, reviewers.',
   effect: 'takes',
   write: true,
   wants: pullsWrite,
   check(input) {
-    if (UPDATED.every((key) => input[key] === undefined))
+    if (updated.every((key) => input[key] === undefined))
       throw outsideFault('invalid-input', 'nothing to change is given');
   },
   run: (codehost, { input }) => changePull(codehost, input),
@@ -294,7 +294,7 @@ const setter = (about: string): BrokerTool => ({
   run: (codehost, { input }) => changePull(codehost, input),
 });
 
-export const PULL_TOOLS: { readonly [name: string]: BrokerTool } = {
+export const pullTools: { readonly [name: string]: BrokerTool } = {
   create_pull_request: createPullRequest,
   update_pull_request: updatePullRequest,
   update_pull_request_branch: updateBranch,

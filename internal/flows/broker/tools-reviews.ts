@@ -13,15 +13,15 @@ import {
   body,
   type BrokerTool,
   given,
-  idAndUrl,
   invalidInput,
   maybe,
   needs,
   number,
-  sentAround,
+  sentSince,
   text,
 } from './tool.ts';
 import { headOf, pullAt } from './tools-pulls.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
 const commentsMax = 200;
@@ -269,7 +269,7 @@ const reply: BrokerTool = {
       );
     }
     const pull = input['pullNumber'] === undefined ? await pullOf(codehost, comment) : number(input, 'pullNumber');
-    const since = sentAround(codehost);
+    const since = sentSince(codehost);
     return codehost.write(
       {
         method: 'POST',
@@ -309,7 +309,7 @@ const addReviewComment: BrokerTool = {
     };
     return codehost.write(
       { method: 'POST', path, body: sent },
-      { probe: { kind: 'marked', path, since: sentAround(codehost) }, shape: idAndUrl },
+      { probe: { kind: 'marked', path, since: sentSince(codehost) }, shape: idAndUrl },
     );
   },
 };
@@ -322,7 +322,7 @@ const resolveTool = (isResolved: boolean): BrokerTool => ({
   run: (codehost, { input }) => resolve(codehost, text(input, 'threadID'), isResolved),
 });
 
-export const REVIEW_TOOLS: { readonly [name: string]: BrokerTool } = {
+export const reviewTools: { readonly [name: string]: BrokerTool } = {
   add_comment_to_pending_review: addComment,
   pull_request_review_write: reviewWrite,
   add_reply_to_pull_request_comment: reply,

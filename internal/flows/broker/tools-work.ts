@@ -16,7 +16,7 @@ const actionsRead = (): readonly Want[] => ['actions:read'];
 const actionsWrite = (): readonly Want[] => ['actions:write'];
 const logBytesMax = 64 * 1024 * 1024;
 
-const GETS: { readonly [method: string]: (id: string) => string } = {
+const gets: { readonly [method: string]: (id: string) => string } = {
   get_workflow: (id) => `/actions/workflows/${id}`,
   get_workflow_run: (id) => `/actions/runs/${id}`,
   get_workflow_job: (id) => `/actions/jobs/${id}`,
@@ -40,7 +40,7 @@ async function signedText(
 
 async function actionsGet(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const id = encodeURIComponent(text(input, 'resource_id'));
-  const at = GETS[text(input, 'method')];
+  const at = gets[text(input, 'method')];
   if (at !== undefined) return shown(await codehost.json(at(id)));
   const isLogs = text(input, 'method') === 'get_workflow_run_logs_url';
   const { location } = await codehost.read({
@@ -50,7 +50,7 @@ async function actionsGet(codehost: CodehostCall, input: JsonObject): Promise<Js
   return { url: location };
 }
 
-const LISTS: { readonly [method: string]: (id: string | undefined) => readonly [path: string, at: string] } = {
+const lists: { readonly [method: string]: (id: string | undefined) => readonly [path: string, at: string] } = {
   list_workflows: () => ['/actions/workflows', 'workflows'],
   list_workflow_runs: (id) => [id === undefined ? '/actions/runs' : `/actions/workflows/${id}/runs`, 'workflow_runs'],
   list_workflow_jobs: (id) => [`/actions/runs/${id}/jobs`, 'jobs'],
@@ -60,7 +60,7 @@ const LISTS: { readonly [method: string]: (id: string | undefined) => readonly [
 function actionsList(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const method = text(input, 'method');
   const id = maybe(input, 'resource_id');
-  const [path, at] = LISTS[method]?.(id === undefined ? undefined : encodeURIComponent(id)) ?? ['', ''];
+  const [path, at] = lists[method]?.(id === undefined ? undefined : encodeURIComponent(id)) ?? ['', ''];
   const filter =
     method === 'list_workflow_runs'
       ? input['workflow_runs_filter']
@@ -202,7 +202,7 @@ const listSecrets: BrokerTool = {
   run: (codehost, { input }) => page(codehost, secretsAt(input), input, {}, 'secrets'),
 };
 
-export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
+export const workTools: { readonly [name: string]: BrokerTool } = {
   actions_get: {
     about: 'Read a workflow, run or job.',
     effect: 'none',

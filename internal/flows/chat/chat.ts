@@ -110,10 +110,10 @@ const writing = (
 export function chatSend(of: ChatCaller, input: ToolInput<'chat.send'>): Promise<Json> {
   return calling(of, { tool: 'chat_send', write: true, target: input.target }, (room, row) =>
     writing(of, row, input, async (step, callId) => {
-      const said = saying(input.text, input.format);
+      const said = messageArguments(input.text, input.format);
       const { channelId, threadId } = await placeOf(room, of, input);
       const { workspaceId } = await room.workspace();
-      const answer = await say(room, step, { callId, workspaceId, channelId, threadId, said });
+      const answer = await postMessage(room, step, { callId, workspaceId, channelId, threadId, said });
       await tie(of.ctx, of.caller.project.id, of.caller.sessionId, { ...answer, workspaceId });
       return { answer };
     }),
@@ -130,7 +130,7 @@ interface Saying {
 type Said = { readonly provider: string; channelId: string; threadId: string; messageId: string };
 
 /** Posts one message as a step of the outbox, with the key of the call planted. */
-export function say(room: ChatRoom, step: Step, of: Saying): Promise<Said> {
+export function postMessage(room: ChatRoom, step: Step, of: Saying): Promise<Said> {
   const { callId, workspaceId, channelId, threadId, said } = of;
   const since = Math.floor(room.ctx.runtime.now().getTime() / 1_000) - 60;
   return room.write(step, {
@@ -216,7 +216,7 @@ export function chatReact(of: ChatCaller, input: ToolInput<'chat.react'>): Promi
 const added = { added: true };
 
 /** The reader of `chat` in the outbox: a message by the key that was planted in it, a reaction by whose it is. */
-export async function lookAtChat(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
+export async function findChatStep(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
   const connection = sought.connectionId === null ? undefined : await connectionById(ctx.db, sought.connectionId);
   if (connection === undefined) return { found: false };
   const room = new ChatRoom(ctx, connection);
@@ -282,7 +282,7 @@ export function withoutBroadcasts(text: string, format: Format): string {
 }
 
 /** The arguments that say it. Throws Fault `too-large`: nothing is sent in parts. */
-export function saying(text: string, format: Format): { readonly [argument: string]: string } {
+export function messageArguments(text: string, format: Format): { readonly [argument: string]: string } {
   const said = withoutBroadcasts(text, format);
   if ([...said].length > most[format]) {
     throw outsideFault('too-large', `text: has more than ${most[format]} characters; nothing was sent`);

@@ -9,6 +9,7 @@ import {
   type CheckWrite,
   claimOverdueChecks,
   claimUnreported,
+  type ClaimedCheck,
   listChecks,
   lockCheck,
   nextCheckDeadline,
@@ -17,17 +18,17 @@ import {
   writeReports,
 } from '../../adapters/store/sessions/checks.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { type Check, type CheckSignal, nextDeadlineOf, signalCheck } from '../../core/session/session.ts';
+import { type SessionCheck, type CheckSignal, nextDeadlineOf, signalCheck } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
-import { endedTheProcess, tellInHand } from '../in-hand.ts';
+import { endedTheProcess, processInHand } from '../in-hand.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 
 const limits = { sweep: 500, reports: 20, titleCharacters: 256, summaryCharacters: 65_535 } as const;
 /** Whoever starts a deadline tells; a notification may be lost. */
 const pauseMs = { sweep: 5_000, report: 1_000 } as const;
 /** How long a claim to tell the code host lasts. */
-const leaseMs = 60_000;
+const leaseSeconds = 60;
 
 type Locked = CheckRow & { readonly orgId: string };
 
@@ -93,7 +94,7 @@ async function unknownCheck(ctx: FlowContext, sessionId: string, name: string): 
 }
 
 /** The row as the state machine reads it. */
-function checkOf(row: CheckRow): Check {
+function checkOf(row: CheckRow): SessionCheck {
   const { cycle, headSha, state } = row;
   if (state === 'superseded') return { cycle, headSha, state };
   if (state === 'concluded') {
@@ -114,7 +115,7 @@ function checkOf(row: CheckRow): Check {
 }
 
 /** The state machine's answer as columns. */
-function fieldsOf(check: Check, row: CheckRow): CheckWrite {
+function fieldsOf(check: SessionCheck, row: CheckRow): CheckWrite {
   const deadline = nextDeadlineOf(check);
   const none = { conclusion: null, title: row.title, summary: row.summary, timedOut: row.timedOut };
   const { id } = row;
@@ -176,16 +177,14 @@ export async function sweepChecks(ctx: FlowContext, signal: AbortSignal): Promis
  * claim whose holder dies is told again: the port finds what it has made by the check's own id.
  */
 export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<number> {
-  const now = ctx.runtime.now();
-  const leaseUntil = new Date(now.getTime() + leaseMs);
-  const claimed = await claimUnreported(ctx.db, { now, leaseUntil, limit: limits.reports });
+  const claimed = await claimUnreported(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: limits.reports });
   failpoint('checks.claimed');
-  const write = async (answer: ReportAnswer): Promise<void> => {
+  const write = async ({ claimedUntil }: ClaimedCheck, answer: ReportAnswer): Promise<void> => {
     failpoint('checks.reported');
-    await writeReports(ctx.db, [answer], leaseUntil);
+    await writeReports(ctx.db, [answer], claimedUntil);
     if ('error' in answer) ctx.runtime.log.warn({ checkId: answer.id, reason: answer.error }, 'check.report_failed');
   };
-  await tellInHand(ctx, {
+  await processInHand(ctx, {
     kind: 'check',
     rows: claimed,
     // What has changed since is another report.
@@ -194,10 +193,10 @@ export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<n
     tell: async (row) => {
       const { id, changes: seen } = row;
       // Nobody outside has ever heard of it.
-      if (row.state === 'superseded' && row.externalId === null) return write({ id, seen, externalId: null });
-      return write(answerOf(row, await port.report(reportOf(row)), ctx.runtime.now()));
+      if (row.state === 'superseded' && row.externalId === null) return write(row, { id, seen, externalId: null });
+      return write(row, answerOf(row, await port.report(reportOf(row))));
     },
-    park: ({ id, changes: seen }) => write({ id, seen, error: endedTheProcess }),
+    park: (row) => write(row, { id: row.id, seen: row.changes, error: endedTheProcess }),
   });
   return claimed.length === limits.reports ? 0 : pauseMs.report;
 }
@@ -221,8 +220,8 @@ function reportOf(row: CheckRow): CheckReport {
   };
 }
 
-function answerOf({ id, changes: seen }: CheckRow, reported: Reported, now: Date): ReportAnswer {
+function answerOf({ id, changes: seen }: CheckRow, reported: Reported): ReportAnswer {
   if (reported.outcome === 'done') return { id, seen, externalId: reported.externalId };
   if (reported.outcome === 'failed') return { id, seen, error: reported.reason };
-  return { id, seen, after: new Date(now.getTime() + reported.afterMs) };
+  return { id, seen, afterMs: reported.afterMs };
 }

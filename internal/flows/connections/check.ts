@@ -16,12 +16,12 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { mountedRepositories } from '../../adapters/store/connections/installations.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import { missingOf, observedAfter, workingStatus } from '../../core/installation/installation.ts';
-import { CREDENTIALS } from '../../../schemas/connection.ts';
+import { credentials } from '../../../schemas/connection.ts';
 import { challengeOf } from '../../core/consent/consent.ts';
 import type { ConnectionStatus, Observed } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { ProviderLimited } from '../../domain/outside.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { changeStatus } from '../connection-status.ts';
 import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
@@ -32,7 +32,7 @@ import { isConsented, reachOf } from './oauth-clients.ts';
 import { connectionToken, parkRefreshes, scopeChallenged } from './oauth-tokens.ts';
 import { parkExchanges } from './oauth-consent.ts';
 
-const absent = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
+const absent = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 
 export async function known(ctx: FlowContext, project: ProjectRef, name: string): Promise<SealedConnection> {
   const found = await connectionByName(ctx.db, project.id, name);
@@ -211,7 +211,7 @@ export async function replaceCredentials(
   input: { readonly name: string; readonly credentials: { readonly [key: string]: string | undefined } },
 ): Promise<ObservedConnection> {
   const connection = await known(ctx, project, input.name);
-  const allowed = CREDENTIALS[connection.provider] ?? [];
+  const allowed = credentials[connection.provider] ?? [];
   const given = Object.entries(input.credentials).filter(([, value]) => value !== undefined);
   const foreign = given.find(([key]) => !allowed.includes(key));
   if (foreign !== undefined) {

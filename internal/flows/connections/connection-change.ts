@@ -2,15 +2,14 @@
 // and the syncs of repositories whose agents may depend on it.
 
 import type { ConnectionRow } from '../../adapters/store/connections/connections.ts';
-import { recordEvent } from '../../adapters/store/events/events.ts';
+import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
 
-export interface Told {
+export interface ConnectionChange {
   readonly project: ProjectRef;
   readonly actor: Actor;
   readonly row: ConnectionRow;
@@ -19,7 +18,11 @@ export interface Told {
 }
 
 /** The audit entry, the lifecycle event (docs/reference/connections.md#intakes) and the syncs that a change of connections calls for. */
-export async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, what, detail }: Told): Promise<void> {
+export async function recordConnectionChange(
+  ctx: FlowContext,
+  tx: Sql,
+  { project, actor, row, what, detail }: ConnectionChange,
+): Promise<void> {
   const now = ctx.runtime.now();
   await recordAudit(tx, {
     orgId: project.orgId,
@@ -43,12 +46,15 @@ export async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, wha
     }),
     receivedAt: now,
   });
-  await enqueueRouting(ctx, tx, [project.id]);
+  await enqueueRouting(tx, ctx.ingest, [project.id]);
   await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
 }
 
 /** The audit entry of a connection that waits for somebody's consent: nothing may use it yet. */
-export function noteCreated(tx: Sql, { project, actor, row }: Pick<Told, 'project' | 'actor' | 'row'>): Promise<void> {
+export function noteCreated(
+  tx: Sql,
+  { project, actor, row }: Pick<ConnectionChange, 'project' | 'actor' | 'row'>,
+): Promise<void> {
   return recordAudit(tx, {
     orgId: project.orgId,
     projectId: project.id,

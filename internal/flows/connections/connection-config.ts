@@ -6,7 +6,7 @@ import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import { SETTINGS } from '../../../schemas/connection.ts';
+import { settingsTable } from '../../../schemas/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type JsonObject } from '../../domain/json.ts';
 import { changeStatus } from '../connection-status.ts';
@@ -28,7 +28,7 @@ export async function changeConfig(
   input: { readonly name: string; readonly config: { readonly [key: string]: string | number | null | undefined } },
 ): Promise<ObservedConnection> {
   const before = await known(ctx, project, input.name);
-  const settings = SETTINGS[before.provider] ?? [];
+  const settings = settingsTable[before.provider] ?? [];
   const given = Object.entries(input.config).filter(
     (entry): entry is [string, string | number | null] => entry[1] !== undefined,
   );

@@ -24,7 +24,7 @@ import { destroyOauthTokens } from '../../adapters/store/connections/oauth-grant
 import { setSubscriptions } from '../../adapters/store/connections/errtrack-grants.ts';
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { isOfConnection } from '../../domain/outside.ts';
 import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
@@ -36,7 +36,7 @@ import {
   revokeTokens,
   scopeChallenged,
 } from './oauth-tokens.ts';
-import { noteCreated, tell } from './connection-change.ts';
+import { noteCreated, recordConnectionChange } from './connection-change.ts';
 
 export type { SetupCaller } from './errtrack-authority.ts';
 export { isConsented } from './oauth-clients.ts';
@@ -58,7 +58,7 @@ export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' 
   return `${ctx.baseUrl}/api/v1/intake/${row.provider}/${row.id}`;
 }
 
-const noConnection = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
+const noConnection = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 
 /** One connection of a project, with what its provider said of it. Throws Fault `not_found`. */
 export async function readConnection(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {
@@ -100,7 +100,7 @@ export async function addConnection(
     const row: ConnectionRow = { id, provider, name, status, config };
     // One by consent is established when somebody consents.
     if (byConsent) await noteCreated(tx, { project, actor, row });
-    else await tell(ctx, tx, { project, actor, row, what: 'established', detail: {} });
+    else await recordConnectionChange(ctx, tx, { project, actor, row, what: 'established', detail: {} });
     await countSealed(ctx, tx, sealed.keyVersion);
     return row;
   });
@@ -165,7 +165,7 @@ export async function removeConnection(
     }
     const skipped = await deleteConnection(tx, row.id);
     const detail = { skippedTriggers: skipped, ...(isConsented(ctx, row.provider) && { revoked: isRevoked }) };
-    await tell(ctx, tx, { project, actor, row, what: 'removed', detail });
+    await recordConnectionChange(ctx, tx, { project, actor, row, what: 'removed', detail });
   });
 }
 

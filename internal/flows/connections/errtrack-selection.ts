@@ -15,7 +15,7 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { tell } from './connection-change.ts';
+import { recordConnectionChange } from './connection-change.ts';
 import { type SetupCaller, setupScope } from './errtrack-authority.ts';
 
 export interface ConnectionOption {
@@ -133,5 +133,11 @@ export async function select(ctx: FlowContext, tx: Sql, { project, actor, grant,
     );
   }
   const row = { id, provider: 'errtrack' as const, name: grant.name, status: 'active' as const, config: {} };
-  await tell(ctx, tx, { project, actor, row, what: chosen.length === 0 ? 'removed' : 'established', detail: {} });
+  await recordConnectionChange(ctx, tx, {
+    project,
+    actor,
+    row,
+    what: chosen.length === 0 ? 'removed' : 'established',
+    detail: {},
+  });
 }

@@ -9,7 +9,7 @@ import {
   type GrantRow,
   markSent,
   parkLapsedRefreshes,
-  someProject,
+  oldestProject,
 } from '../../adapters/store/connections/errtrack-grants.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -103,7 +103,7 @@ async function refresh(
   owner: string,
 ): Promise<{ readonly token: string; readonly generation: number }> {
   const settings = errtrackApplication(ctx);
-  const scope = await someProject(ctx.db, grant.orgId);
+  const scope = await oldestProject(ctx.db, grant.orgId);
   if (scope === undefined) throw unavailable();
   const secret = await errtrackSecret(ctx, scope);
   const { refreshToken } = await openTokens(ctx, grant);

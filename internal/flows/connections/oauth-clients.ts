@@ -20,7 +20,7 @@ import { type OauthProvider, oauthProviders } from '../../base/config/oauth-sett
 import { unionOf } from '../../core/consent/consent.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { connectionSecrets, secretText } from '../sealed.ts';
 import { keepSealed, openSealed } from './sealed-tokens.ts';
@@ -197,7 +197,7 @@ export async function consentedConnection(
 ): Promise<SealedConnection> {
   const found = await connectionByName(ctx.db, projectId, name);
   if (found === undefined) {
-    throw new Fault('not_found', 'not-found', MESSAGES.notVisible);
+    throw new Fault('not_found', 'not-found', messagesTable.notVisible);
   }
   if (isConsented(ctx, found.provider)) return found;
   throw new Fault('conflict', 'wrong-provider', `Connection ${name} is not made by consent.`);

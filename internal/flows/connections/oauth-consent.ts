@@ -197,7 +197,7 @@ export type Arrival =
       readonly attemptId: string;
     };
 
-const STATE = /^[A-Za-z0-9_-]{43}$/;
+const statePattern = /^[A-Za-z0-9_-]{43}$/;
 const failed: Arrival = { kind: 'error' };
 
 /**
@@ -211,7 +211,7 @@ export async function takeConsent(
 ): Promise<Arrival> {
   const states = parameters.getAll('state');
   const [state = ''] = states;
-  if (states.length !== 1 || !STATE.test(state)) return failed;
+  if (states.length !== 1 || !statePattern.test(state)) return failed;
   const found = await oauthAttemptByState(ctx.db, hash(state));
   if (found === undefined || (sender !== undefined && sender !== found.userId)) return failed;
   const row = await current(ctx, found);

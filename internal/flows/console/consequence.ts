@@ -21,8 +21,19 @@ export const amount = (count: number, noun: string): string =>
   `${count} ${count === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 
 /** Nothing where there is none. */
-export function told(kind: string, { count, names }: Counted, noun: string, what: string, many = what): Consequence[] {
+export function countedConsequence(
+  kind: string,
+  { count, names }: Counted,
+  noun: string,
+  what: string,
+  many = what,
+): Consequence[] {
   if (count === 0) return [];
   return [{ kind, count, text: `${amount(count, noun)} ${count === 1 ? what : many}`, names }];
 }
-export const said = (kind: string, text: string, count = 0): Consequence => ({ kind, count, text, names: [] });
+export const plainConsequence = (kind: string, text: string, count = 0): Consequence => ({
+  kind,
+  count,
+  text,
+  names: [],
+});

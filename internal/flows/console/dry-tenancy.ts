@@ -3,10 +3,10 @@
 
 import {
   browsersOfToken,
-  hangingOnOrg,
-  hangingOnPrincipal,
-  hangingOnProject,
-  hangingOnReceiver,
+  dependentsOfOrg,
+  dependentsOfPrincipal,
+  dependentsOfProject,
+  dependentsOfReceiver,
   restingInProject,
 } from '../../adapters/store/console/consequences.ts';
 import type { TokenScope } from '../../adapters/store/tenancy/principals.ts';
@@ -14,23 +14,33 @@ import type { Membership } from '../../adapters/store/tenancy/tenancy.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { readReceiver } from '../notify/notify.ts';
 import { checkMemberRemoval, checkOrgRemoval, readServiceAccount, revocableToken } from '../tenancy/tenancy.ts';
-import { amount, type Consequence, type DryRun, said, told } from './consequence.ts';
+import { amount, type Consequence, type DryRun, plainConsequence, countedConsequence } from './consequence.ts';
 
 export async function dryDeleteProject(ctx: FlowContext, project: ProjectRef): Promise<DryRun> {
-  const { agents, repositories, schedules, sessions, secrets, connections, endpoints } = await hangingOnProject(
+  const { agents, repositories, schedules, sessions, secrets, connections, endpoints } = await dependentsOfProject(
     ctx.db,
     project.id,
   );
   return {
     consequences: [
-      said('projects', `Project ${project.slug} goes, with its events, transcripts and runs; nobody gets it back`, 1),
-      ...told('agents', agents, 'agent', 'is deleted', 'are deleted'),
-      ...told('sessions', sessions, 'live session', 'ends', 'end'),
-      ...told('repositories', repositories, 'repository', 'is not watched any more', 'are not watched any more'),
-      ...told('schedules', schedules, 'schedule', 'goes', 'go'),
-      ...told('endpoints', endpoints, 'endpoint', 'answers 404', 'answer 404'),
-      ...told('secrets', secrets, 'secret', 'goes', 'go'),
-      ...told('connections', connections, 'connection', 'goes', 'go'),
+      plainConsequence(
+        'projects',
+        `Project ${project.slug} goes, with its events, transcripts and runs; nobody gets it back`,
+        1,
+      ),
+      ...countedConsequence('agents', agents, 'agent', 'is deleted', 'are deleted'),
+      ...countedConsequence('sessions', sessions, 'live session', 'ends', 'end'),
+      ...countedConsequence(
+        'repositories',
+        repositories,
+        'repository',
+        'is not watched any more',
+        'are not watched any more',
+      ),
+      ...countedConsequence('schedules', schedules, 'schedule', 'goes', 'go'),
+      ...countedConsequence('endpoints', endpoints, 'endpoint', 'answers 404', 'answer 404'),
+      ...countedConsequence('secrets', secrets, 'secret', 'goes', 'go'),
+      ...countedConsequence('connections', connections, 'connection', 'goes', 'go'),
     ],
   };
 }
@@ -41,25 +51,29 @@ export async function dryChangeProject(
   project: ProjectRef,
   archived: boolean | undefined,
 ): Promise<DryRun> {
-  if (archived === undefined) return { consequences: [said('projects', 'Its settings are written', 1)] };
+  if (archived === undefined) return { consequences: [plainConsequence('projects', 'Its settings are written', 1)] };
   const { repositories, schedules, endpoints, connections, sessions } = await restingInProject(ctx.db, project.id);
   if (!archived)
     return {
       consequences: [
-        said('projects', `Project ${project.slug} is at work again`, 1),
-        ...told('repositories', repositories, 'repository', 'is synced again', 'are synced again'),
-        ...told('schedules', schedules, 'schedule', 'fires again', 'fire again'),
-        ...told('endpoints', endpoints, 'endpoint', 'answers again', 'answer again'),
+        plainConsequence('projects', `Project ${project.slug} is at work again`, 1),
+        ...countedConsequence('repositories', repositories, 'repository', 'is synced again', 'are synced again'),
+        ...countedConsequence('schedules', schedules, 'schedule', 'fires again', 'fire again'),
+        ...countedConsequence('endpoints', endpoints, 'endpoint', 'answers again', 'answer again'),
       ],
     };
   return {
     consequences: [
-      said('projects', `Project ${project.slug} stays as it is, to be read: nobody changes anything in it`, 1),
-      ...told('repositories', repositories, 'repository', 'is not synced', 'are not synced'),
-      ...told('schedules', schedules, 'schedule', 'does not fire', 'do not fire'),
-      ...told('endpoints', endpoints, 'endpoint', 'answers 404', 'answer 404'),
-      ...told('connections', connections, 'connection', 'is not used', 'are not used'),
-      ...told(
+      plainConsequence(
+        'projects',
+        `Project ${project.slug} stays as it is, to be read: nobody changes anything in it`,
+        1,
+      ),
+      ...countedConsequence('repositories', repositories, 'repository', 'is not synced', 'are not synced'),
+      ...countedConsequence('schedules', schedules, 'schedule', 'does not fire', 'do not fire'),
+      ...countedConsequence('endpoints', endpoints, 'endpoint', 'answers 404', 'answer 404'),
+      ...countedConsequence('connections', connections, 'connection', 'is not used', 'are not used'),
+      ...countedConsequence(
         'sessions',
         sessions,
         'live session',
@@ -73,24 +87,36 @@ export async function dryChangeProject(
 export async function dryRemoveMember(ctx: FlowContext, membership: Membership, principalId: string): Promise<DryRun> {
   const { orgId, projectId } = membership;
   const { member, isOrgAdmin } = await checkMemberRemoval(ctx, membership, principalId);
-  const found = await hangingOnPrincipal(ctx.db, orgId, member.principalId, ctx.runtime.now());
+  const found = await dependentsOfPrincipal(ctx.db, orgId, member.principalId, ctx.runtime.now());
   const { projects, tokens, browsers, alone } = found;
   if (projectId !== undefined && isOrgAdmin)
     return {
       consequences: [
-        said('members', `${member.name} has no role of the project any more`, 1),
-        said('members', 'As administrator of the organization every right in it is kept'),
+        plainConsequence('members', `${member.name} has no role of the project any more`, 1),
+        plainConsequence('members', 'As administrator of the organization every right in it is kept'),
       ],
     };
   const what = projectId === undefined ? 'organization' : 'project';
   return {
     consequences: [
-      said('members', `${member.name} is ${member.role} of the ${what} no more, from the next request on`, 1),
-      ...(projectId === undefined ? told('projects', projects, 'project', 'is left with it', 'are left with it') : []),
-      ...told('tokens', tokens, 'token', `opens the ${what} no more`, `open the ${what} no more`),
-      ...told('browsers', browsers, 'signed-in browser', `sees the ${what} no more`, `see the ${what} no more`),
+      plainConsequence(
+        'members',
+        `${member.name} is ${member.role} of the ${what} no more, from the next request on`,
+        1,
+      ),
       ...(projectId === undefined
-        ? told('projects', alone, 'project', 'is left without a member', 'are left without a member')
+        ? countedConsequence('projects', projects, 'project', 'is left with it', 'are left with it')
+        : []),
+      ...countedConsequence('tokens', tokens, 'token', `opens the ${what} no more`, `open the ${what} no more`),
+      ...countedConsequence(
+        'browsers',
+        browsers,
+        'signed-in browser',
+        `sees the ${what} no more`,
+        `see the ${what} no more`,
+      ),
+      ...(projectId === undefined
+        ? countedConsequence('projects', alone, 'project', 'is left without a member', 'are left without a member')
         : []),
     ],
   };
@@ -104,20 +130,28 @@ export async function dryEndServiceAccount(
   end: 'delete' | 'disable' | 'enable',
 ): Promise<DryRun> {
   const { id, name } = await readServiceAccount(ctx, orgId, account);
-  const { projects, tokens } = await hangingOnPrincipal(ctx.db, orgId, id, ctx.runtime.now());
+  const { projects, tokens } = await dependentsOfPrincipal(ctx.db, orgId, id, ctx.runtime.now());
   const own: Consequence =
     end === 'delete'
-      ? said('service-accounts', `Service account ${name} goes; nobody gets it back`, 1)
-      : said('service-accounts', `Service account ${name} is ${end}d`, 1);
+      ? plainConsequence('service-accounts', `Service account ${name} goes; nobody gets it back`, 1)
+      : plainConsequence('service-accounts', `Service account ${name} is ${end}d`, 1);
   if (end === 'enable')
-    return { consequences: [own, ...told('tokens', tokens, 'token', 'is valid again', 'are valid again')] };
+    return {
+      consequences: [own, ...countedConsequence('tokens', tokens, 'token', 'is valid again', 'are valid again')],
+    };
   return {
     consequences: [
       own,
       ...(end === 'delete'
-        ? told('tokens', tokens, 'token', 'goes with it', 'go with it')
-        : told('tokens', tokens, 'token', 'is refused until it is enabled', 'are refused until it is enabled')),
-      ...(end === 'delete' ? told('projects', projects, 'project', 'loses it', 'lose it') : []),
+        ? countedConsequence('tokens', tokens, 'token', 'goes with it', 'go with it')
+        : countedConsequence(
+            'tokens',
+            tokens,
+            'token',
+            'is refused until it is enabled',
+            'are refused until it is enabled',
+          )),
+      ...(end === 'delete' ? countedConsequence('projects', projects, 'project', 'loses it', 'lose it') : []),
     ],
   };
 }
@@ -129,17 +163,17 @@ export async function dryRevokeToken(
   tokenId: string,
 ): Promise<DryRun> {
   const { id, name, principalName, revokedAt, lastUsedAt } = await revocableToken(ctx.db, actor, scope, tokenId);
-  if (revokedAt !== null) return { consequences: [said('tokens', 'It is revoked already')] };
+  if (revokedAt !== null) return { consequences: [plainConsequence('tokens', 'It is revoked already')] };
   const browsers = await browsersOfToken(ctx.db, id, ctx.runtime.now());
   const used = lastUsedAt === null ? 'It was never used' : `It was used last at ${lastUsedAt.toISOString()}`;
   return {
     consequences: [
-      said('tokens', `Whatever uses ${name} of ${principalName} is refused from its next request on`, 1),
-      said('tokens', used),
+      plainConsequence('tokens', `Whatever uses ${name} of ${principalName} is refused from its next request on`, 1),
+      plainConsequence('tokens', used),
       ...(browsers === 0
         ? []
         : [
-            said(
+            plainConsequence(
               'browsers',
               `${amount(browsers, 'browser')} opened with it ${browsers === 1 ? 'is' : 'are'} signed out`,
               browsers,
@@ -151,14 +185,14 @@ export async function dryRevokeToken(
 
 export async function dryRemoveReceiver(ctx: FlowContext, project: ProjectRef, name: string): Promise<DryRun> {
   await readReceiver(ctx, project, name);
-  const { pending, others } = await hangingOnReceiver(ctx.db, project.id, name);
+  const { pending, others } = await dependentsOfReceiver(ctx.db, project.id, name);
   const installation = (ctx.outbox?.receivers ?? []).length;
   return {
     consequences: [
-      said('receivers', `${name} is told nothing any more`, 1),
-      ...told('notifications', pending, 'notification', 'is not sent', 'are not sent'),
+      plainConsequence('receivers', `${name} is told nothing any more`, 1),
+      ...countedConsequence('notifications', pending, 'notification', 'is not sent', 'are not sent'),
       ...(others.count + installation === 0
-        ? [said('receivers', 'Nobody else is told of what goes wrong in the project')]
+        ? [plainConsequence('receivers', 'Nobody else is told of what goes wrong in the project')]
         : []),
     ],
   };
@@ -166,14 +200,14 @@ export async function dryRemoveReceiver(ctx: FlowContext, project: ProjectRef, n
 
 export async function dryDeleteOrg(ctx: FlowContext, org: { id: string; slug: string }): Promise<DryRun> {
   await checkOrgRemoval(ctx, org.id);
-  const { members, accounts, secrets, tokens } = await hangingOnOrg(ctx.db, org.id, ctx.runtime.now());
+  const { members, accounts, secrets, tokens } = await dependentsOfOrg(ctx.db, org.id, ctx.runtime.now());
   return {
     consequences: [
-      said('organizations', `Organization ${org.slug} goes; nobody gets it back, its name is free`, 1),
-      ...told('members', members, 'member', 'belongs to it no more', 'belong to it no more'),
-      ...told('service-accounts', accounts, 'service account', 'goes', 'go'),
-      ...told('tokens', tokens, 'token', 'opens nothing any more', 'open nothing any more'),
-      ...told('secrets', secrets, 'secret', 'goes, with its value', 'go, with their values'),
+      plainConsequence('organizations', `Organization ${org.slug} goes; nobody gets it back, its name is free`, 1),
+      ...countedConsequence('members', members, 'member', 'belongs to it no more', 'belong to it no more'),
+      ...countedConsequence('service-accounts', accounts, 'service account', 'goes', 'go'),
+      ...countedConsequence('tokens', tokens, 'token', 'opens nothing any more', 'open nothing any more'),
+      ...countedConsequence('secrets', secrets, 'secret', 'goes, with its value', 'go, with their values'),
     ],
   };
 }

@@ -50,7 +50,7 @@ async function build(metrics: Metrics): Promise<void> {
     .set({ version, node: process.versions.node }, 1);
 }
 
-const NAMES = {
+const names = {
   repositories: 'svc_repositories',
   condition: 'svc_repository_condition',
   conditionSeconds: 'svc_repository_condition_seconds',
@@ -72,24 +72,24 @@ const NAMES = {
 function gaugesOf(metrics: Metrics) {
   const { gauge } = metrics;
   return {
-    repositories: gauge(NAMES.repositories, 'Repositories by what their latest sync came to', ['state']),
-    condition: gauge(NAMES.condition, 'The condition of each repository’s source: 1', ['repository', 'condition']),
-    conditionSeconds: gauge(NAMES.conditionSeconds, 'How long a source has been in its condition; 0 for ok', [
+    repositories: gauge(names.repositories, 'Repositories by what their latest sync came to', ['state']),
+    condition: gauge(names.condition, 'The condition of each repository’s source: 1', ['repository', 'condition']),
+    conditionSeconds: gauge(names.conditionSeconds, 'How long a source has been in its condition; 0 for ok', [
       'repository',
     ]),
-    appliedSeconds: gauge(NAMES.appliedSeconds, 'How long ago what runs was applied', ['repository']),
-    pending: gauge(NAMES.pending, 'Events that wait for their routing'),
-    pendingSeconds: gauge(NAMES.pendingSeconds, 'How long the oldest of them has waited'),
-    failed: gauge(NAMES.failed, 'Kept events whose routing could not be done'),
-    waiting: gauge(NAMES.waiting, 'Jobs that could run now', ['task']),
-    jobSeconds: gauge(NAMES.jobSeconds, 'How long the oldest of them has waited', ['task']),
-    parked: gauge(NAMES.parked, 'Jobs that have used up their attempts', ['task']),
-    usd: gauge(NAMES.usd, 'US dollars that model calls have cost since midnight UTC'),
-    tokens: gauge(NAMES.tokens, 'Tokens of model calls since midnight UTC', ['kind']),
-    calls: gauge(NAMES.calls, 'Model calls since midnight UTC', ['priced']),
-    secrets: gauge(NAMES.secrets, 'Secrets that have expired, or will within a week', ['when']),
-    secretSeconds: gauge(NAMES.secretSeconds, 'How long until the next secret expires'),
-    daemons: gauge(NAMES.daemons, 'Live daemons by role', ['role']),
+    appliedSeconds: gauge(names.appliedSeconds, 'How long ago what runs was applied', ['repository']),
+    pending: gauge(names.pending, 'Events that wait for their routing'),
+    pendingSeconds: gauge(names.pendingSeconds, 'How long the oldest of them has waited'),
+    failed: gauge(names.failed, 'Kept events whose routing could not be done'),
+    waiting: gauge(names.waiting, 'Jobs that could run now', ['task']),
+    jobSeconds: gauge(names.jobSeconds, 'How long the oldest of them has waited', ['task']),
+    parked: gauge(names.parked, 'Jobs that have used up their attempts', ['task']),
+    usd: gauge(names.usd, 'US dollars that model calls have cost since midnight UTC'),
+    tokens: gauge(names.tokens, 'Tokens of model calls since midnight UTC', ['kind']),
+    calls: gauge(names.calls, 'Model calls since midnight UTC', ['priced']),
+    secrets: gauge(names.secrets, 'Secrets that have expired, or will within a week', ['when']),
+    secretSeconds: gauge(names.secretSeconds, 'How long until the next secret expires'),
+    daemons: gauge(names.daemons, 'Live daemons by role', ['role']),
   };
 }
 
@@ -126,5 +126,5 @@ function show(metrics: Metrics, found: Gauges): void {
 
 /** What was true a while ago is told by nobody. */
 function forget({ registry }: Metrics): void {
-  for (const name of Object.values(NAMES)) registry.removeSingleMetric(name);
+  for (const name of Object.values(names)) registry.removeSingleMetric(name);
 }

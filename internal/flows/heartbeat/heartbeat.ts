@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Sql } from '../../adapters/store/store.ts';
-import { recordEvents } from '../../adapters/store/events/events.ts';
+import { enqueueRouting, recordEvents } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import {
   claimDueSchedules,
@@ -22,8 +22,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
 import type { FlowContext } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
-import { aloneAt, endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
+import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, takeInHand } from '../in-hand.ts';
 
 /** Schedules that one transaction holds. */
 const batchLimit = 1_000;
@@ -92,7 +91,7 @@ export async function fireDue(ctx: FlowContext, signal: AbortSignal): Promise<Ti
     await gateOf(ctx).alone(() => turn('tick:alone', id));
     await clearSuspects(ctx.db, 'tick', [id]);
   }
-  if (unasked.size > 0) await enqueueRouting(ctx, ctx.db, [...unasked]);
+  if (unasked.size > 0) await enqueueRouting(ctx.db, ctx.ingest, [...unasked]);
   report(ctx, total);
   return total;
 }
@@ -143,12 +142,12 @@ async function takeTicks(
   const ids = claimed.map((one) => one.id);
   const ends = await takeInHand(ctx, { kind: 'tick', lane, ids, alone: only !== undefined });
   const endsOf = ({ id }: DueSchedule): number => ends.get(id) ?? 0;
-  const parked = claimed.filter((one) => endsOf(one) >= parkedAt);
+  const parked = claimed.filter((one) => endsOf(one) >= parkedAtEnds);
   await park(ctx, tx, parked);
-  const others = claimed.filter((one) => endsOf(one) < parkedAt);
+  const others = claimed.filter((one) => endsOf(one) < parkedAtEnds);
   if (only !== undefined) return { due: others, parked: parked.length };
-  for (const one of others) if (endsOf(one) >= aloneAt) suspects.add(one.id);
-  return { due: others.filter((one) => endsOf(one) < aloneAt), parked: parked.length };
+  for (const one of others) if (endsOf(one) >= aloneAtEnds) suspects.add(one.id);
+  return { due: others.filter((one) => endsOf(one) < aloneAtEnds), parked: parked.length };
 }
 
 /** The tick is recorded as failed; its schedule stands still until somebody replays it. */

@@ -3,46 +3,47 @@
 import type { NamedEvent } from '../../domain/delivery.ts';
 import { idAt, objectAt, textAt } from '../../domain/fields.ts';
 
-export interface Answer {
+export interface QuestionAnswer {
   readonly decision: 'allow' | 'reject';
   /** Of the person, at the provider. */
   readonly by: string;
   readonly targetKey: string;
 }
 
-const SAID: { readonly [key: string]: (payload: NamedEvent['payload']) => { readonly text?: unknown; by?: unknown } } =
-  {
-    'chat.message.': (payload) => {
-      const message = objectAt(payload['message']);
-      return { text: message['text'], by: objectAt(message['author'])['userId'] };
-    },
-    'codehost.issue_comment.': (payload) => ofCodehost(payload),
-    'codehost.issue.comment.': (payload) => ofCodehost(payload),
-    'tracker.comment.': (payload) => {
-      const said = objectAt(payload['tracker']);
-      return { text: objectAt(said['comment'])['body'], by: objectAt(said['actor'])['id'] };
-    },
-  };
+const wordsByAnswer: {
+  readonly [key: string]: (payload: NamedEvent['payload']) => { readonly text?: unknown; by?: unknown };
+} = {
+  'chat.message.': (payload) => {
+    const message = objectAt(payload['message']);
+    return { text: message['text'], by: objectAt(message['author'])['userId'] };
+  },
+  'codehost.issue_comment.': (payload) => ofCodehost(payload),
+  'codehost.issue.comment.': (payload) => ofCodehost(payload),
+  'tracker.comment.': (payload) => {
+    const said = objectAt(payload['tracker']);
+    return { text: objectAt(said['comment'])['body'], by: objectAt(said['actor'])['id'] };
+  },
+};
 const ofCodehost = (payload: NamedEvent['payload']) => {
   const said = objectAt(payload['codehost']);
   return { text: objectAt(said['issueComment'])['body'], by: objectAt(said['sender'])['id'] };
 };
 
 /** A mention of somebody at either end: in chat `<@U1>` or `<@U1|name>`, elsewhere `@name` or `@name[bot]`. */
-const MENTION =
+const mention =
   /^(?:<@[\w.-]+(?:\|[^>]*)?>|@[\w.-]+(?:\[bot\])?)[\s:,]*|\s*(?:<@[\w.-]+(?:\|[^>]*)?>|@[\w.-]+(?:\[bot\])?)$/gi;
 const textMax = 300;
 
 /** The answer that an event gives, if it is one. What the service wrote itself answers nothing. */
-export function answerIn(event: NamedEvent): Answer | undefined {
+export function answerIn(event: NamedEvent): QuestionAnswer | undefined {
   const { key, payload, target } = event;
-  const reader = Object.keys(SAID).find((prefix) => key.startsWith(prefix));
+  const reader = Object.keys(wordsByAnswer).find((prefix) => key.startsWith(prefix));
   if (reader === undefined || target === undefined || /\.(edited|deleted)$/.test(key)) return undefined;
   if (objectAt(payload['svc'])['authored'] === true) return undefined;
-  const said = SAID[reader]?.(payload) ?? {};
+  const said = wordsByAnswer[reader]?.(payload) ?? {};
   const text = textAt(said.text as never);
   const by = idAt(said.by as never);
   if (text === undefined || by === undefined || text.length > textMax) return undefined;
-  const word = text.trim().replace(MENTION, '').trim().toLowerCase();
+  const word = text.trim().replace(mention, '').trim().toLowerCase();
   return word === 'allow' || word === 'reject' ? { decision: word, by, targetKey: target.key } : undefined;
 }

@@ -6,10 +6,10 @@ import { openQuestionAt } from '../../adapters/store/notify/notices.ts';
 import { decidePermission } from '../../adapters/store/sessions/permissions.ts';
 import { setAside } from '../../adapters/store/events/event-routes.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import { tellingOf } from '../../adapters/store/tenancy/people.ts';
+import { originNotificationOf } from '../../adapters/store/tenancy/people.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { FlowContext } from '../context.ts';
-import type { Answer } from './answer-words.ts';
+import type { QuestionAnswer } from './answer-words.ts';
 
 /**
  * Takes an answer in the transaction that records its event. Undefined where nothing is asked there: then it is a message
@@ -19,13 +19,13 @@ import type { Answer } from './answer-words.ts';
 export async function takeAnswer(
   ctx: FlowContext,
   tx: Sql,
-  of: { readonly connection: SealedConnection; readonly eventId: string; readonly answer: Answer },
+  of: { readonly connection: SealedConnection; readonly eventId: string; readonly answer: QuestionAnswer },
 ): Promise<'answer' | 'not-an-approver' | undefined> {
   const { connection, eventId, answer } = of;
   const { projectId, orgId, provider } = connection;
   const question = await openQuestionAt(tx, projectId, answer.targetKey);
   if (question === undefined) return undefined;
-  const { approvers } = await tellingOf(tx, projectId);
+  const { approvers } = await originNotificationOf(tx, projectId);
   const isApprover = (approvers[provider as keyof typeof approvers] ?? []).includes(answer.by);
   const reason = isApprover ? 'answer' : 'not-an-approver';
   await setAside(tx, eventId, reason);

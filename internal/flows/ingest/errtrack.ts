@@ -11,11 +11,11 @@ import {
   type GrantRow,
   projectsAt,
   setSubscriptions,
-  someProject,
+  oldestProject,
   subscribersOf,
   uninstall,
 } from '../../adapters/store/connections/errtrack-grants.ts';
-import { type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
+import { enqueueRouting, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { lockProject } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
@@ -24,7 +24,6 @@ import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
 import { errtrackApplication, errtrackSecret, setupUnavailable } from '../errtrack-application.ts';
 import { parseBody } from './body.ts';
 import type { Intake } from './outcome.ts';
@@ -38,7 +37,7 @@ interface Delivery {
 /** Throws Fault `unauthenticated`, `invalid`, or `unavailable` where the installation has no application there. */
 export async function takeErrtrack(ctx: FlowContext, delivery: Delivery): Promise<Intake> {
   errtrackApplication(ctx);
-  const scope = await someProject(ctx.db, undefined);
+  const scope = await oldestProject(ctx.db, undefined);
   if (scope === undefined) throw setupUnavailable();
   const secret = await errtrackSecret(ctx, scope);
   return toldOf(ctx, () => takeSigned(ctx, delivery, secret));
@@ -122,7 +121,7 @@ async function removeInstallation(ctx: FlowContext, said: { readonly installatio
     for (const projectId of projectIds) events.push(await disconnect(ctx, tx, { projectId, grant, now }));
     const made =
       events.length === 0 ? [] : await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true });
-    await enqueueRouting(ctx, tx, projectIds);
+    await enqueueRouting(tx, ctx.ingest, projectIds);
     return made;
   });
   for (const id of projectIds) ctx.ingest?.recorded(id);

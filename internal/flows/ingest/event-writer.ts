@@ -12,7 +12,7 @@ import {
 } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { Fault } from '../../domain/fault.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 
 const limits = {
   /** Statements under way; a second one fills the time in which the first waits for the disk. */
@@ -44,7 +44,7 @@ interface WriterOptions {
   /** Whether routing is asked for with what is recorded. */
   needsJob(): boolean;
   /** Hears once per batch and project, after the commit. */
-  recorded(projectId: string): void;
+  recorded(projectId: string, ids: readonly string[]): void;
 }
 
 export class EventWriter {
@@ -165,9 +165,16 @@ export class EventWriter {
   async #write(batch: readonly Waiting[]): Promise<void> {
     try {
       const recorded = await this.#attempt(batch.map(framed));
-      const isNew = batch.filter((_one, at) => recorded[at]?.created === true);
-      for (const projectId of new Set(isNew.map((one) => one.event.projectId))) this.#options.recorded(projectId);
-      batch.forEach((one, at) => one.done(recorded[at]));
+      const created = batch.filter((_one, at) => recorded[at]?.created === true).map(({ event }) => event);
+      for (const [projectId, events] of Map.groupBy(created, (event) => event.projectId))
+        this.#options.recorded(
+          projectId,
+          events.map(({ id }) => id),
+        );
+      const answer = (): void => batch.forEach((one, at) => one.done(recorded[at]));
+      // Routing asks the database for its work first: that is done while the answers are made.
+      if (created.length > 0) setImmediate(answer);
+      else answer();
     } catch (error) {
       if (batch.length === 1 || error instanceof Fault) {
         for (const one of batch) one.failed(asFault(error));
@@ -202,7 +209,7 @@ export function overloaded(): Fault {
 
 function asFault(error: unknown): unknown {
   // The project was deleted while its event waited.
-  if (errorCode(error) === '23503') return new Fault('not_found', 'not-found', MESSAGES.noEndpoint);
+  if (errorCode(error) === '23503') return new Fault('not_found', 'not-found', messagesTable.noEndpoint);
   // The server's own time limit: nothing was written.
   if (errorCode(error) === '57014') return databaseUnavailable();
   return error;

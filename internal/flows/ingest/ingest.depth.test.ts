@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import { readPayload } from '../../core/match/match.ts';
-import { holdsMore, lookedAt, nestsDeeper, parseWithin, TooDeep } from '../../domain/depth.ts';
+import { exceedsValues, lookedAt, nestsDeeper, parseWithin, TooDeep } from '../../domain/depth.ts';
 
 const depthOf = (value: unknown): number =>
   typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
@@ -32,7 +32,7 @@ it('what JSON holds is counted by its members and elements, whatever its texts h
   };
   fc.assert(
     fc.property(value, fc.nat(20), (json, most) => {
-      assert.equal(holdsMore(Buffer.from(JSON.stringify(json)), most), heldBy(json) > most);
+      assert.equal(exceedsValues(Buffer.from(JSON.stringify(json)), most), heldBy(json) > most);
       const { value } = lookedAt(Buffer.from(JSON.stringify(json)), {
         levels: Number.POSITIVE_INFINITY,
         values: most,

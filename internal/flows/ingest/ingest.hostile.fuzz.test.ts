@@ -20,7 +20,7 @@ const bytes = (...parts: (string | number[])[]): Buffer =>
 const nested = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`;
 
 /** Legal objects: each is recorded, and its bytes are kept. */
-const LEGAL: { readonly [what: string]: string | Buffer } = {
+const legal: { readonly [what: string]: string | Buffer } = {
   'an empty object': '{}',
   'white space around it': ' \t\r\n{ } \n',
   'a byte order mark': bytes([0xef, 0xbb, 0xbf], '{"a":1}'),
@@ -51,7 +51,7 @@ const LEGAL: { readonly [what: string]: string | Buffer } = {
 };
 
 /** What is no JSON object: 400, whatever it looks like. */
-const ILLEGAL: { readonly [what: string]: string | Buffer } = {
+const illegal: { readonly [what: string]: string | Buffer } = {
   nothing: '',
   'white space': '  \n',
   null: 'null',
@@ -114,7 +114,7 @@ describe('hostile bodies', () => {
   const count = async (): Promise<number> =>
     (await daemon.ctx.db.query<{ n: number }>('select count(*) as n from svc.events')).rows[0]?.n ?? 0;
 
-  for (const [what, body] of Object.entries(LEGAL)) {
+  for (const [what, body] of Object.entries(legal)) {
     it(`${what} is recorded as it is`, async () => {
       const answer = await deliver(daemon, path, body, { 'content-type': 'application/x-www-form-urlencoded' });
       assert.equal(answer.status, 202, JSON.stringify(answer.body));
@@ -129,7 +129,7 @@ describe('hostile bodies', () => {
     });
   }
 
-  for (const [what, body] of Object.entries(ILLEGAL)) {
+  for (const [what, body] of Object.entries(illegal)) {
     it(`${what} is 400 and leaves nothing`, async () => {
       const known = await count();
       const answer = await deliver(daemon, path, body, { 'content-type': 'application/json' });

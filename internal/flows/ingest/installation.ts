@@ -10,11 +10,11 @@ import {
 } from '../../adapters/store/connections/installations.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
-import { afterInstallation, type SeenWord } from '../../core/installation/installation.ts';
+import { afterInstallation, type InstallationAnswer } from '../../core/installation/installation.ts';
 import type { InstallationChange } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { apiUrlOf, settingText } from '../codehost-mounts.ts';
-import { changeStatus, serviceActor, tellStatus } from '../connection-status.ts';
+import { changeStatus, serviceActor, recordStatusChange } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
 import { connectionSecrets } from '../sealed.ts';
 import type { Intake } from './outcome.ts';
@@ -60,7 +60,7 @@ export async function takeInstallation(
     const said = { connection, to: next.status, actor: serviceActor('codehost'), dedupHash };
     const id =
       (await changeStatus(ctx, tx, { ...said, reason: next.reason })) ??
-      (await tellStatus(ctx, tx, {
+      (await recordStatusChange(ctx, tx, {
         ...said,
         reason: next.detail ?? next.reason,
         what: 'changed',
@@ -79,7 +79,7 @@ async function ask(
   connection: SealedConnection,
   { what }: InstallationChange,
   installationId: string | undefined,
-): Promise<SeenWord | undefined> {
+): Promise<InstallationAnswer | undefined> {
   if ((what !== 'established' && what !== 'permissions') || installationId === undefined) return undefined;
   const privateKey = settingText(connectionSecrets(ctx, connection)['privateKey']);
   const appId = settingText(connection.config['appId']);

@@ -28,7 +28,7 @@ import type { Intake } from './outcome.ts';
 import { findConnection } from './receivers.ts';
 import { isOwnInstallation, takeInstallation } from './installation.ts';
 import { largeFrom, readLarge } from './large.ts';
-import { type Asked, readHere, type ReadEvent, type Said } from './reading.ts';
+import { type DeliverySource, readHere, type ReadEvent, type ReadDelivery } from './reading.ts';
 import { noteSpan } from '../../base/trace/trace.ts';
 
 const headerMax = 200;
@@ -117,7 +117,12 @@ export async function takeChat(
 }
 
 /** Reads a delivery whose sender is proven, and takes what it says: here, or where it is large in a thread of its own. */
-const read = <T>(ctx: FlowContext, raw: Buffer, asked: Asked, take: (said: Said) => Promise<T>): Promise<T> =>
+const read = <T>(
+  ctx: FlowContext,
+  raw: Buffer,
+  asked: DeliverySource,
+  take: (said: ReadDelivery) => Promise<T>,
+): Promise<T> =>
   raw.length > largeFrom ? readLarge(ctx, raw, asked, take) : take(readHere(asked, raw, parseBody(raw)));
 
 /** An active connection of a provider and what proves its deliveries. Throws Fault `not_found`. */
@@ -175,12 +180,12 @@ const dedupHashOf = ({ provider, id }: SealedConnection, delivery: string): Buff
 async function record(
   ctx: FlowContext,
   connection: SealedConnection,
-  delivery: Said['delivery'],
+  delivery: ReadDelivery['delivery'],
   deliveryId: string,
 ): Promise<Intake> {
   if (delivery.kind === 'ignored') return { ignored: true, reason: delivery.reason };
   if (delivery.kind === 'malformed') throw new Fault('invalid', 'invalid-body', delivery.reason);
-  const event = delivery as Extract<Said['delivery'], { kind: 'event' }>;
+  const event = delivery as Extract<ReadDelivery['delivery'], { kind: 'event' }>;
   const now = ctx.runtime.now();
   const recorded = await ctx.db.tx(
     async (tx) => {
@@ -214,7 +219,7 @@ async function record(
     // What is large takes its time to be written.
     { patient: event.isLarge },
   );
-  if (recorded.created) ctx.ingest?.recorded(connection.projectId);
+  if (recorded.created) ctx.ingest?.recorded(connection.projectId, [recorded.id]);
   const { key } = event;
   if (recorded.created)
     noteSpan({

@@ -8,15 +8,15 @@ import { TooDeep } from '../../domain/depth.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { answerIn } from './answer-words.ts';
 import { jsonPieces } from './json-pieces.ts';
-import type { LargeAnswer, LargeOrder } from './large.ts';
+import type { LargeResult, LargeRequest } from './large.ts';
 import { finishedOf, outlineOf, type ReadEvent, readingOf } from './reading.ts';
 
-const say = (answer: LargeAnswer, bytes: readonly ArrayBuffer[] = []): void =>
+const say = (answer: LargeResult, bytes: readonly ArrayBuffer[] = []): void =>
   parentPort?.postMessage(answer, [...bytes]);
 
 let finish: ((known: ReadonlyMap<string, string>) => void) | undefined;
 
-parentPort?.on('message', (order: LargeOrder) => {
+parentPort?.on('message', (order: LargeRequest) => {
   if (order.kind === 'finish') finish?.(order.known);
   else {
     const refusal = read(order);
@@ -25,7 +25,7 @@ parentPort?.on('message', (order: LargeOrder) => {
 });
 
 /** Why the bytes are no body; undefined: what they say has been told. */
-function read({ raw, bounds, asked }: Extract<LargeOrder, { kind: 'read' }>) {
+function read({ raw, bounds, asked }: Extract<LargeRequest, { kind: 'read' }>) {
   if (!isUtf8(raw)) return { why: 'is not UTF-8' };
   const isMarked = raw[0] === 0xef && raw[1] === 0xbb && raw[2] === 0xbf;
   const bytes = isMarked ? raw.subarray(3) : raw;

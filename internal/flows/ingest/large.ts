@@ -5,7 +5,7 @@
 import { Worker } from 'node:worker_threads';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
-import type { Asked, Envelope, EventDelivery, Finished, ReadEvent, Said } from './reading.ts';
+import type { DeliverySource, Envelope, EventDelivery, Finished, ReadEvent, ReadDelivery } from './reading.ts';
 
 /** Bytes of a body; a smaller one is parsed faster than a thread starts. */
 export const largeFrom = 1_048_576;
@@ -15,16 +15,16 @@ export const largeBounds = { levels: 64, values: 500_000 } as const;
 
 const limits = { heapMb: 192, youngHeapMb: 8, stackMb: 4, answerMs: 20_000 } as const;
 
-export type LargeOrder =
+export type LargeRequest =
   | {
       readonly kind: 'read';
       readonly raw: Uint8Array<ArrayBuffer>;
       readonly bounds: typeof largeBounds;
-      readonly asked: Asked;
+      readonly asked: DeliverySource;
     }
   | { readonly kind: 'finish'; readonly known: ReadonlyMap<string, string> };
 
-export type LargeAnswer =
+export type LargeResult =
   | { readonly kind: 'refused'; readonly why: string }
   | {
       readonly kind: 'said';
@@ -43,8 +43,8 @@ const refuse = (why: string): Fault => new Fault('invalid', 'invalid-body', `The
 export async function readLarge<T>(
   ctx: FlowContext,
   raw: Buffer,
-  asked: Asked,
-  take: (said: Said) => Promise<T>,
+  asked: DeliverySource,
+  take: (said: ReadDelivery) => Promise<T>,
 ): Promise<T> {
   const leave = await ingestOf(ctx).largeTurn();
   const thread = new Thread();
@@ -90,7 +90,7 @@ function failure(error: Error & { readonly code?: string }): Error {
 
 class Thread {
   readonly #worker: Worker;
-  #asked: PromiseWithResolvers<LargeAnswer> | undefined;
+  #asked: PromiseWithResolvers<LargeResult> | undefined;
 
   constructor() {
     this.#worker = new Worker(new URL('./large-worker.ts', import.meta.url), {
@@ -103,13 +103,13 @@ class Thread {
       env: {},
       name: 'svc-large-delivery',
     });
-    this.#worker.on('message', (answer: LargeAnswer) => this.#asked?.resolve(answer));
+    this.#worker.on('message', (answer: LargeResult) => this.#asked?.resolve(answer));
     this.#worker.on('error', (error: Error) => this.#asked?.reject(failure(error)));
     this.#worker.on('exit', (code) => this.#asked?.reject(new Error(`the reading thread exited with ${code}`)));
   }
 
-  async ask(order: LargeOrder): Promise<LargeAnswer> {
-    const asked = Promise.withResolvers<LargeAnswer>();
+  async ask(order: LargeRequest): Promise<LargeResult> {
+    const asked = Promise.withResolvers<LargeResult>();
     this.#asked = asked;
     const timer = setTimeout(() => asked.reject(refuse('takes too long to read')), limits.answerMs);
     try {

@@ -7,6 +7,7 @@ import type { IngestPorts } from '../ports.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
 import { ByteSemaphore } from './byte-semaphore.ts';
+import { LRUCache, recentMap } from '../../base/lru.ts';
 
 const room = {
   /** Bodies that are being read or wait to be recorded. */
@@ -23,9 +24,9 @@ const oneReading = { bytes: 1, waitingMax: 100, waitMs: 8_000 } as const;
 
 /** Starts them; `routing` says whether a task routes what is recorded. */
 export async function startIngest(db: Database, options: { readonly routing: boolean }): Promise<IngestPorts> {
-  const hearers = new Set<(projectId: string) => void>();
-  const recorded = (projectId: string): void => {
-    for (const hear of hearers) hear(projectId);
+  const hearers = new Set<Parameters<IngestPorts['onRecorded']>[0]>();
+  const recorded: IngestPorts['recorded'] = (projectId, ids) => {
+    for (const hear of hearers) hear(projectId, ids);
   };
   // What is lost when this process dies before it routes, the sweep of another or of its next life finds.
   const needsJob = (): boolean => options.routing && hearers.size === 0;
@@ -89,7 +90,7 @@ const keptMs = 10_000;
 
 export class EndpointCache {
   readonly #db: Database;
-  readonly #entries = new Map<string, { readonly endpoint: IngestEndpoint; readonly until: number }>();
+  readonly #entries = recentMap<string, { readonly endpoint: IngestEndpoint; readonly until: number }>(entriesMax);
   /** Counts what was forgotten: a lookup that began before does not fill the cache. */
   #generation = 0;
   #unlisten: (() => Promise<void>) | undefined;
@@ -123,7 +124,6 @@ export class EndpointCache {
     const generation = this.#generation;
     const endpoint = await endpointBySlug(this.#db, slug);
     if (endpoint !== undefined && generation === this.#generation) {
-      if (this.#entries.size >= entriesMax) this.#entries.clear();
       this.#entries.set(slug, { endpoint, until: now.getTime() + keptMs });
     }
     return endpoint;
@@ -136,26 +136,24 @@ export class EndpointCache {
 /** Received bytes of all that is kept; parsed, they take a few times as much. */
 const bytesMax = 8 * 1_048_576;
 
+interface Body {
+  readonly body: Json;
+  /** As it was received. */
+  readonly bytes: number;
+}
+
 export class RecentBodies {
-  readonly #bodies = new Map<string, { readonly body: Json; readonly bytes: number }>();
-  #bytes = 0;
+  readonly #bodies = new LRUCache<string, Body>({ maxSize: bytesMax, sizeCalculation: ({ bytes }) => bytes + 1 });
 
   /** Keeps the body of an event that is about to be recorded; the oldest go when there is no room. */
   keep(eventId: string, body: Json, bytes: number): void {
     this.#bodies.set(eventId, { body, bytes });
-    this.#bytes += bytes;
-    for (const oldest of this.#bodies.keys()) {
-      if (this.#bytes <= bytesMax) break;
-      this.take(oldest);
-    }
   }
 
   /** The body as it was parsed, which is not kept any longer; undefined where it is not here. */
   take(eventId: string): Json | undefined {
     const found = this.#bodies.get(eventId);
-    if (found === undefined) return undefined;
     this.#bodies.delete(eventId);
-    this.#bytes -= found.bytes;
-    return found.body;
+    return found?.body;
   }
 }

@@ -8,8 +8,8 @@ import fc from 'fast-check';
 import { readPayload } from '../../core/match/match.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { jsonPieces } from './json-pieces.ts';
-import { type LargeAnswer, largeBounds, type LargeOrder } from './large.ts';
-import { type Asked, readHere } from './reading.ts';
+import { type LargeResult, largeBounds, type LargeRequest } from './large.ts';
+import { type DeliverySource, readHere } from './reading.ts';
 
 const testdata = join(import.meta.dirname, '../../../testdata/events');
 const sample = (path: string): JsonObject => JSON.parse(readFileSync(join(testdata, path), 'utf8')) as JsonObject;
@@ -28,8 +28,8 @@ const swollen = (value: Json): Json =>
 /** A delivery read by the thread: what it said, and what it made of it. */
 class Thread {
   readonly #worker = new Worker(new URL('./large-worker.ts', import.meta.url));
-  async ask(order: LargeOrder): Promise<LargeAnswer> {
-    const { promise, resolve, reject } = Promise.withResolvers<LargeAnswer>();
+  async ask(order: LargeRequest): Promise<LargeResult> {
+    const { promise, resolve, reject } = Promise.withResolvers<LargeResult>();
     this.#worker.once('message', resolve).once('error', reject);
     this.#worker.postMessage(order);
     return promise.finally(() => this.#worker.removeListener('error', reject));
@@ -43,7 +43,7 @@ const text = (payload: string | readonly Uint8Array[]): string =>
 describe('a delivery read in a thread', () => {
   it('says what it says when it is read here', async () => {
     const self = { appId: '7', botLogin: 'svc-app', usernames: ['triage'] };
-    const given: (readonly [Asked, JsonObject])[] = corpus.flatMap(({ name, examples: bodies }) =>
+    const given: (readonly [DeliverySource, JsonObject])[] = corpus.flatMap(({ name, examples: bodies }) =>
       bodies.slice(0, 3).map((body) => [{ provider: 'codehost', event: name, deliveryId: 'd', self }, body] as const),
     );
     for (const name of ['issue-created', 'comment-created', 'issue-labeled-and-moved'])
@@ -80,7 +80,7 @@ describe('a delivery read in a thread', () => {
 
   it('is refused in the same words where it is none', async () => {
     const thread = new Thread();
-    const asked: Asked = { provider: 'chat', self: {} };
+    const asked: DeliverySource = { provider: 'chat', self: {} };
     const cases: readonly (readonly [string, string | Buffer])[] = [
       ['is not UTF-8', Buffer.from([0x7b, 0xff, 0x7d])],
       ['is not JSON', '{"a":'],

@@ -8,10 +8,10 @@ import { factId } from '../../adapters/store/connections/provider-facts.ts';
 import type { InstallationChange } from '../../domain/connection.ts';
 import type { Delivery, Fact, FactKey, NamedEvent } from '../../domain/delivery.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { type Answer, answerIn } from './answer-words.ts';
+import { type QuestionAnswer, answerIn } from './answer-words.ts';
 
 /** Which provider's words they are, and who the service is there. Plain data: it may go to a thread. */
-export type Asked =
+export type DeliverySource =
   | {
       readonly provider: 'codehost';
       readonly event: string;
@@ -42,7 +42,7 @@ export interface Envelope {
 export interface ReadEvent {
   readonly key: string;
   readonly target?: NamedEvent['target'];
-  readonly answer?: Answer | undefined;
+  readonly answer?: QuestionAnswer | undefined;
   /** The normalized payload without its `raw`, as JSON: a text, or UTF-8 in pieces. */
   readonly payload: string | readonly Uint8Array[];
 }
@@ -61,7 +61,7 @@ export interface EventDelivery extends Hints {
   readonly learns: readonly Fact[];
 }
 
-export type Said = Envelope & {
+export type ReadDelivery = Envelope & {
   readonly delivery:
     | { readonly kind: 'ignored' | 'malformed'; readonly reason: string }
     | (EventDelivery & {
@@ -73,7 +73,7 @@ export type Said = Envelope & {
 };
 
 /** The envelope, and the delivery as its provider's room gives it. */
-export function readingOf(asked: Asked, body: JsonObject): { envelope: Envelope; delivery: Delivery<Hints> } {
+export function readingOf(asked: DeliverySource, body: JsonObject): { envelope: Envelope; delivery: Delivery<Hints> } {
   if (asked.provider === 'codehost') {
     const { event, deliveryId, self } = asked;
     const [installationId, change] = [codehost.installationOf(body), codehost.installationChangeOf(event, body)];
@@ -115,7 +115,7 @@ const written = (event: NamedEvent): ReadEvent => ({
 });
 
 /** A delivery read here. */
-export function readHere(asked: Asked, raw: Buffer, body: JsonObject): Said {
+export function readHere(asked: DeliverySource, raw: Buffer, body: JsonObject): ReadDelivery {
   const { envelope, delivery } = readingOf(asked, body);
   if (delivery.kind !== 'event') return { ...envelope, delivery };
   return {

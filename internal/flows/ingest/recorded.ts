@@ -7,7 +7,7 @@ import {
   type EventPayload,
   type LargeHalves,
 } from '../../adapters/store/events/event-reads.ts';
-import type { RouterStatus } from '../../adapters/store/events/events.ts';
+import { enqueueRouting, type RouterStatus } from '../../adapters/store/events/events.ts';
 import { resumeSchedule, trySuspectAlone } from '../../adapters/store/operations/in-hand.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { membersOf, readLazily, readPayload } from '../../core/match/match.ts';
@@ -15,7 +15,6 @@ import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { messageOf } from '../../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
 import { endedTheProcess } from '../in-hand.ts';
 import { printable, textOf } from './body.ts';
 
@@ -109,7 +108,7 @@ export async function replayEvent(ctx: FlowContext, project: ProjectRef, of: str
       await trySuspectAlone(tx, 'event', id);
       await resumeSchedule(tx, of);
     }
-    await enqueueRouting(ctx, tx, [project.id]);
+    await enqueueRouting(tx, ctx.ingest, [project.id]);
     await recordAudit(tx, {
       orgId: project.orgId,
       projectId: project.id,

@@ -5,6 +5,7 @@
 import { noteRejected } from '../../adapters/store/events/rejected.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
+import { recentMap } from '../../base/lru.ts';
 
 const quietMs = 10_000;
 /** Endpoints and connections that are remembered; an older one is told anew. */
@@ -14,7 +15,7 @@ interface Told {
   readonly atMs: number;
   since: number;
 }
-const told = new WeakMap<FlowContext['runtime'], Map<string, Told>>();
+const told = new WeakMap<FlowContext['runtime'], ReturnType<typeof recentMap<string, Told>>>();
 
 /** Endpoints and connections with a number of their own; those beyond share one. */
 const countedMax = 200;
@@ -41,7 +42,7 @@ type Named = Required<At>;
 
 /** True where the log is to tell of it now; what is quiet is told in one number when the time is over. */
 function isDue(ctx: FlowContext, at: At, tell: (more: number) => void): boolean {
-  const known = told.get(ctx.runtime) ?? new Map<string, Told>();
+  const known = told.get(ctx.runtime) ?? recentMap<string, Told>(rememberedMax);
   told.set(ctx.runtime, known);
   const key = `${at.kind}/${at.id ?? ''}`;
   const nowMs = ctx.runtime.now().getTime();
@@ -50,10 +51,8 @@ function isDue(ctx: FlowContext, at: At, tell: (more: number) => void): boolean 
     last.since += 1;
     return false;
   }
-  known.delete(key);
   const mine: Told = { atMs: nowMs, since: 0 };
   known.set(key, mine);
-  if (known.size > rememberedMax) known.delete(known.keys().next().value ?? '');
   // The last of a burst are told without waiting for one more.
   setTimeout(() => {
     if (mine.since > 0) tell(mine.since);
@@ -87,9 +86,9 @@ export function logRejected(ctx: FlowContext, at: Named, why: string): void {
 
 /** Tells of a delivery that was refused for another reason: what it says cannot be read, or there is nothing that takes it. */
 export function logUnreadable(ctx: FlowContext, at: At, error: unknown): void {
-  if (error instanceof Fault && REFUSALS.has(error.kind)) logRefused(ctx, at, error);
+  if (error instanceof Fault && refusals.has(error.kind)) logRefused(ctx, at, error);
 }
-const REFUSALS: ReadonlySet<string> = new Set(['unauthenticated', 'invalid', 'not_found']);
+const refusals: ReadonlySet<string> = new Set(['unauthenticated', 'invalid', 'not_found']);
 
 /** Tells of a refused delivery by the text of its fault. */
 export function logRefused(ctx: FlowContext, at: At, error: Fault): void {

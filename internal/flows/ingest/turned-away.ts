@@ -8,8 +8,8 @@ import type { Fault } from '../../domain/fault.ts';
 import { findConnection, findEndpoint } from './receivers.ts';
 import { type At, logRefused } from './rejected.ts';
 
-const TOLD: ReadonlySet<string> = new Set(['too_large', 'unsupported_media', 'rate_limited', 'unavailable']);
-const BUSY: ReadonlySet<string> = new Set(['rate_limited', 'unavailable']);
+const told: ReadonlySet<string> = new Set(['too_large', 'unsupported_media', 'rate_limited', 'unavailable']);
+const busy: ReadonlySet<string> = new Set(['rate_limited', 'unavailable']);
 
 type Target =
   | { readonly kind: 'endpoint'; readonly slug: string }
@@ -18,12 +18,12 @@ type Target =
 
 /** Tells of a delivery that was turned away. Other faults are told where they are found. Never throws, and nobody waits for it. */
 export function logTurnedAway(ctx: FlowContext, target: Target, fault: Fault): void {
-  if (!TOLD.has(fault.kind)) return;
+  if (!told.has(fault.kind)) return;
   if ('name' in target) return logRefused(ctx, target, fault);
   const { kind } = target;
   const now = ctx.runtime.now();
   const known = 'slug' in target ? ingestOf(ctx).knownEndpoint(target.slug, now) : undefined;
-  if (known !== undefined || BUSY.has(fault.kind)) return logRefused(ctx, atOf(kind, known), fault);
+  if (known !== undefined || busy.has(fault.kind)) return logRefused(ctx, atOf(kind, known), fault);
   const looked = 'slug' in target ? findEndpoint(ctx, target.slug, now) : findConnection(ctx, target.id);
   looked.then(
     (found) => logRefused(ctx, atOf(kind, found), fault),

@@ -10,7 +10,7 @@ import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import type { Credential } from '../ports.ts';
 import { isBearer, isSigned } from './authenticate.ts';
@@ -76,7 +76,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
 }
 
 function noEndpoint(ctx: FlowContext): Fault {
-  const fault = new Fault('not_found', 'not-found', MESSAGES.noEndpoint);
+  const fault = new Fault('not_found', 'not-found', messagesTable.noEndpoint);
   logUnreadable(ctx, { kind: 'endpoint' }, fault);
   return fault;
 }

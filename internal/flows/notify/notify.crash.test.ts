@@ -13,14 +13,14 @@ import { isLong } from '../../base/testkit/long.ts';
 import { type CrashBench, createCrashBench, eventually } from '../session-host/host-crash-testkit.ts';
 
 /** Where the daemon is killed, and what each receiver has heard in the end: how often, and what the notice says of it. */
-const POINTS: readonly (readonly [string, { readonly chat: string; readonly webhook: string }])[] = [
+const points: readonly (readonly [string, { readonly chat: string; readonly webhook: string }])[] = [
   // Notifications are rows, none is claimed.
   ['notify.spread', { chat: '1 done', webhook: '1 done' }],
   // One call is a row, and none was handed over.
   ['outbox.opened', { chat: '1 done', webhook: '1 done' }],
 ];
 /** Of what the network may have had: a chat provider is asked, and nobody can ask a webhook. */
-const LOOKED = [
+const looked = [
   'outbox.opened:2',
   'outbox.handed',
   'outbox.handed:2',
@@ -115,10 +115,10 @@ describe('a daemon that is killed while it tells people', () => {
     }
     await daemon.kill('SIGTERM');
     let at = 0;
-    for (const [point, ends] of isLong ? POINTS : []) {
+    for (const [point, ends] of isLong ? points : []) {
       assert.deepEqual(await lose(`lost-${(at += 1)}`, point), ends, point);
     }
-    for (const point of isLong ? LOOKED : ['outbox.answered']) {
+    for (const point of isLong ? looked : ['outbox.answered']) {
       const { chat: said, webhook } = await lose(`lost-${(at += 1)}`, point);
       // Found there, or looked for in vain: then it is said that nobody knows.
       assert.match(said, /^(?:1 done|0 unknown)$/, point);

@@ -40,7 +40,7 @@ describe('people', () => {
     request.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
     request.on('end', () => {
       hooks.push({ headers: request.headers, text, body: JSON.parse(text) as JsonBody });
-      response.writeHead(answers.shift() ?? 204).end();
+      response.writeHead(answers.shift() ?? 204, { 'retry-after': '1' }).end();
     });
   });
   const hookUrl = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;

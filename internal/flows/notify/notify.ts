@@ -20,16 +20,16 @@ import { receiverByName, receiversOf } from '../../adapters/store/notify/receive
 import { projectOf } from '../../adapters/store/repositories/repositories.ts';
 import { permissionState } from '../../adapters/store/sessions/permissions.ts';
 import { projectIdOf } from '../../adapters/store/tenancy/tenancy.ts';
-import { tellingOf } from '../../adapters/store/tenancy/people.ts';
+import { originNotificationOf } from '../../adapters/store/tenancy/people.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { NoticeCondition } from '../../domain/notification.ts';
 import type { FlowContext } from '../context.ts';
-import { endedTheProcess, tellInHand } from '../in-hand.ts';
+import { endedTheProcess, processInHand } from '../in-hand.ts';
 import { destinationOf } from './receivers.ts';
-import { type Destination, type Sending, tellOrigin, tellReceiver } from './send.ts';
+import { type Destination, type Sending, notifyOrigin, notifyReceiver } from './send.ts';
 
-export { lookAtWebhook } from './send.ts';
+export { findWebhookStep } from './send.ts';
 export {
   addReceiver,
   changeReceiver,
@@ -48,7 +48,7 @@ const atOrigin: readonly NoticeCondition[] = ['launch-failed', 'session-asks'];
 const origin = 'origin';
 
 /** Makes notifications of new notices; answers with how many notices there were. */
-export async function spreadNotices(ctx: FlowContext): Promise<number> {
+export async function fanOutNotices(ctx: FlowContext): Promise<number> {
   // Asked twice a second, and nearly always in vain: that costs one statement.
   if (!(await hasFresh(ctx.db))) return 0;
   const count = await ctx.db.tx(async (tx) => {
@@ -82,7 +82,7 @@ export async function sendNotifications(ctx: FlowContext): Promise<number> {
   });
   const settle = (row: NotificationRow, end: Settled): Promise<void> =>
     settleNotification(ctx.db, { ...row, daemonId }, end);
-  await tellInHand(ctx, {
+  await processInHand(ctx, {
     kind: 'notice',
     rows,
     idOf: ({ id, receiver }) => `${id}:${receiver}`,
@@ -120,12 +120,12 @@ async function tellOne(ctx: FlowContext, row: NotificationRow): Promise<Settled>
   if (row.permissionId !== null && (await permissionState(ctx.db, row.permissionId)) !== 'open') return dropped;
   const sending: Sending = { project, notice: row, receiver: row.receiver };
   if (row.receiver === origin) {
-    const { notify } = await tellingOf(ctx.db, row.projectId);
-    if (!notify || (await tellOrigin(ctx, sending, row.subjectId)) === undefined) return dropped;
+    const { notify } = await originNotificationOf(ctx.db, row.projectId);
+    if (!notify || (await notifyOrigin(ctx, sending, row.subjectId)) === undefined) return dropped;
   } else {
     const to = await whereIs(ctx, sending);
     if (to === undefined) return dropped;
-    await tellReceiver(ctx, sending, to);
+    await notifyReceiver(ctx, sending, to);
   }
   failpoint('notify.told');
   ctx.runtime.log.info({ noticeId: row.id, receiver: row.receiver, condition: row.condition }, 'notification.told');

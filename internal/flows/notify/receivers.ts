@@ -16,10 +16,10 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Condition } from '../../domain/notification.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
-import { type Destination, keyOf, tellReceiver } from './send.ts';
+import { type Destination, keyOf, notifyReceiver } from './send.ts';
 
 export interface ReceiverInput {
   readonly conditions?: readonly Condition[] | null | undefined;
@@ -31,7 +31,7 @@ export interface ReceiverInput {
   readonly secret?: string | null | undefined;
 }
 
-const noReceiver = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
+const noReceiver = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 const invalid = (message: string): Fault => new Fault('invalid', 'invalid-body', message);
 
 export async function readReceiver(ctx: FlowContext, project: ProjectRef, name: string): Promise<ReceiverRow> {
@@ -173,7 +173,7 @@ export async function testReceiver(
   await ctx.db.tx((tx) => audit(tx, project, { actor, action: 'receiver.tested', name, detail: { test: id } }));
   const notice = { id, condition: 'test' as const, subject: { receiver: name }, at: ctx.runtime.now() };
   try {
-    await tellReceiver(ctx, { project, notice, receiver: `receiver:${name}` }, destinationOf(ctx, project, row));
+    await notifyReceiver(ctx, { project, notice, receiver: `receiver:${name}` }, destinationOf(ctx, project, row));
     return { status: 'done' };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;

@@ -10,11 +10,11 @@ import type { Json } from '../../domain/json.ts';
 import type { Notice } from '../../domain/notification.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { commentOn } from '../broker/broker.ts';
-import { chatConnection, ChatRoom, say, saying } from '../chat/chat.ts';
+import { chatConnection, ChatRoom, postMessage, messageArguments } from '../chat/chat.ts';
 import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { performWrite, type Step } from '../outbox/outbox.ts';
 import type { Found } from '../ports.ts';
-import { sayOnIssue } from '../tracker/tracker.ts';
+import { commentOnIssue } from '../tracker/tracker.ts';
 import { originText, type Place, webhookBody, wordsOf } from './words.ts';
 
 /** Where a receiver of the installation's configuration is, or one of a project's. */
@@ -74,7 +74,7 @@ export function keyOf(ctx: FlowContext, project: ProjectRef, row: ReceiverRow): 
 }
 
 /** Tells a receiver. */
-export async function tellReceiver(ctx: FlowContext, of: Sending, to: Destination): Promise<Json> {
+export async function notifyReceiver(ctx: FlowContext, of: Sending, to: Destination): Promise<Json> {
   const place = placeOf(ctx, of.project);
   if (to.kind === 'chat') {
     const room = new ChatRoom(ctx, await chatConnection(ctx, to.projectId, to.connection));
@@ -101,7 +101,7 @@ export async function tellReceiver(ctx: FlowContext, of: Sending, to: Destinatio
 }
 
 /** Nobody can be asked whether a webhook arrived. */
-export const lookAtWebhook = async (): Promise<Found> => ({ found: false });
+export const findWebhookStep = async (): Promise<Found> => ({ found: false });
 
 async function sayInRoom(
   ctx: FlowContext,
@@ -122,7 +122,13 @@ async function sayInRoom(
     alias,
     send: async (step, callId) => {
       const { workspaceId } = await room.workspace();
-      return say(room, step, { callId, workspaceId, channelId, threadId, said: saying(text, 'markdown') });
+      return postMessage(room, step, {
+        callId,
+        workspaceId,
+        channelId,
+        threadId,
+        said: messageArguments(text, 'markdown'),
+      });
     },
   });
 }
@@ -131,11 +137,11 @@ async function sayInRoom(
  * Tells a failed launch or a question where its session came from; undefined where that is no place to tell it, or its
  * connection is gone.
  */
-export async function tellOrigin(ctx: FlowContext, of: Sending, sessionId: string): Promise<Json | undefined> {
+export async function notifyOrigin(ctx: FlowContext, of: Sending, sessionId: string): Promise<Json | undefined> {
   const origin = await originOf(ctx.db, sessionId);
   const connection = origin && (await connectionById(ctx.db, origin.connectionId));
   if (origin === undefined || connection === undefined || !isUsable(connection.status)) return undefined;
-  const tell = TELLERS[origin.target.type];
+  const tell = tellers[origin.target.type];
   if (tell === undefined) return undefined;
   const text = originText(of.notice, placeOf(ctx, of.project));
   // Before it is sent: an answer may be there sooner than we hear that it was.
@@ -177,10 +183,10 @@ const onIssue: Teller = (ctx, of, { connection, key, text }) =>
     connectionId: connection.id,
     tool: 'issue_comment',
     alias: 'question',
-    send: (step) => sayOnIssue(ctx, { connection, issueId: key, body: text }, step),
+    send: (step) => commentOnIssue(ctx, { connection, issueId: key, body: text }, step),
   });
 
-const TELLERS: { readonly [targetType: string]: Teller } = {
+const tellers: { readonly [targetType: string]: Teller } = {
   'chat.thread': inThread,
   'codehost.pull_request': onPull('pull_requests'),
   'codehost.issue': onPull('issues'),

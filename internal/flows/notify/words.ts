@@ -63,7 +63,7 @@ function syncParts({ condition, subject }: Notice): Parts {
   };
 }
 
-const SESSION_HEADLINES: { readonly [condition: string]: string } = {
+const sessionHeadlines: { readonly [condition: string]: string } = {
   'session-failed': 'A session of {} has failed',
   'session-blocked': 'A session of {} is blocked',
   'session-asks': 'A session of {} asks for permission',
@@ -75,7 +75,7 @@ function sessionParts({ condition, subject }: Notice): Parts {
   const session = nameIn(subject, 'session');
   const asks = condition === 'session-asks';
   return {
-    headline: SESSION_HEADLINES[condition] ?? '',
+    headline: sessionHeadlines[condition] ?? '',
     name: nameIn(subject, 'agent'),
     quoted: quotedIn(subject, asks ? 'title' : 'reason'),
     kind: condition === 'cap-reached' ? 'Agent' : 'Session',

@@ -2,7 +2,7 @@
 // time; writes go out one after the other. A call waits for its place up to half a minute and is `rate-limited` beyond.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { blockResource, forgiveResource, limitedForMs, takePlace } from '../../adapters/store/outbox/limits.ts';
+import { blockResource, resetRefusals, limitedForMs, takePlace } from '../../adapters/store/outbox/limits.ts';
 import type { Fault } from '../../domain/fault.ts';
 import { ProviderLimited, rateLimited } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
@@ -74,5 +74,5 @@ export async function withinLimits<T>(
 
 /** A call went through that a limit had stopped before. */
 export function passed(ctx: FlowContext, connectionId: string, resources: readonly string[]): Promise<void> {
-  return forgiveResource(ctx.db, connectionId, resources);
+  return resetRefusals(ctx.db, connectionId, resources);
 }

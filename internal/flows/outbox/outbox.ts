@@ -10,8 +10,8 @@
 
 import { type CallRow, forgetCalls, settleWrite, takeAbandoned } from '../../adapters/store/outbox/calls.ts';
 import type { FlowContext } from '../context.ts';
-import { tellInHand } from '../in-hand.ts';
-import { look } from './write.ts';
+import { processInHand } from '../in-hand.ts';
+import { findStep } from './write.ts';
 
 export { type Call, performRead, refusedBefore } from './read.ts';
 export { limitReached, passed, takeSlot, withinLimits } from './limits.ts';
@@ -29,7 +29,7 @@ const keptMs = 30 * dayMs;
 /** Resolves a batch; answers with how many there were. */
 export async function resolveAbandoned(ctx: FlowContext): Promise<number> {
   const rows = await takeAbandoned(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
-  await tellInHand(ctx, {
+  await processInHand(ctx, {
     kind: 'call',
     rows,
     idOf: ({ id }) => id,
@@ -53,7 +53,7 @@ async function resolve(ctx: FlowContext, row: CallRow): Promise<void> {
     return;
   }
   // Of a write of several steps, one that is not the last says nothing of the others.
-  const found = probe['last'] === true ? await look(ctx, { ...row, probe }) : undefined;
+  const found = probe['last'] === true ? await findStep(ctx, { ...row, probe }) : undefined;
   const isFound = found !== undefined;
   await settleWrite(ctx.db, {
     ...of,

@@ -144,7 +144,7 @@ function stepper(ctx: FlowContext, write: Write, id: string): Step {
       await sleep(lookAfterMs);
       const { project, sessionId, connectionId, provider, tool } = write;
       const of = { id, projectId: project.id, sessionId, connectionId, provider, tool, probe: kept };
-      const found = await look(ctx, { ...of, createdAt });
+      const found = await findStep(ctx, { ...of, createdAt });
       if (found === undefined) throw unknown();
       return found.answer as T;
     }
@@ -155,7 +155,7 @@ const unknown = (): Fault =>
   outsideFault('outcome-unknown', 'it was sent, and whether it was done is not known; it is not sent again');
 
 /** Looks once whether a step arrived; undefined where it was not found, or nobody could look. */
-export async function look(
+export async function findStep(
   ctx: FlowContext,
   of: SoughtStep & { readonly provider: string },
 ): Promise<Extract<Found, { found: true }> | undefined> {
@@ -170,7 +170,7 @@ export async function look(
 
 async function lookAgain(ctx: FlowContext, row: CallRow): Promise<Json> {
   const { probe } = row;
-  const found = probe?.['last'] === true ? await look(ctx, { ...row, probe }) : undefined;
+  const found = probe?.['last'] === true ? await findStep(ctx, { ...row, probe }) : undefined;
   if (found === undefined) throw unknown();
   await settleFound(ctx.db, { id: row.id, url: found.url ?? null, answer: found.answer });
   return found.answer;

@@ -9,46 +9,49 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Permissions } from '../installation-token.ts';
 import { whereOf } from './comment.ts';
 import { contextName, codehostCallOf, writeOnce } from './hub.ts';
-import { digestOf, idAndUrl } from './shapes.ts';
-import type { Telling } from './telling.ts';
+import { digestOf } from './shapes.ts';
+import type { PlanPublication } from './publication.ts';
 import { diagnosticText, headline, type PullText, summaryText } from './text.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 const permissions: Permissions = { checks: 'write' };
 /** Of the provider: annotations a request, and characters. */
 const most = { annotations: 50, title: 255, message: 16_000 } as const;
 
 /** A check of an earlier head that nobody concluded is ended. */
-export async function dropOldCheck(telling: Telling): Promise<void> {
-  const { row } = telling;
+export async function dropOldCheck(publication: PlanPublication): Promise<void> {
+  const { row } = publication;
   if (row.checkHead === row.head) return;
   if (row.checkId !== null && !row.checkDone) {
     const output = { title: 'Overtaken', summary: 'A newer commit has been pushed.' };
-    await permitted(telling, () => change(telling, { status: 'completed', conclusion: 'cancelled', output }, 0));
+    await permitted(publication, () =>
+      change(publication, { status: 'completed', conclusion: 'cancelled', output }, 0),
+    );
   }
-  await telling.save({ checkHead: row.head, checkId: null, checkAnnotated: 0, checkDone: false });
+  await publication.save({ checkHead: row.head, checkId: null, checkAnnotated: 0, checkDone: false });
 }
 
 /** Begins the check where there is none, and with `text` concludes it. Does nothing where the connection may not. */
-export async function bringCheck(telling: Telling, text: PullText | undefined): Promise<void> {
-  if (!telling.wants('check')) return;
-  await permitted(telling, async () => {
-    if (telling.row.checkId === null) await begin(telling);
-    else if (text !== undefined && !telling.row.checkDone) await recount(telling);
-    if (text !== undefined && !telling.row.checkDone) await conclude(telling, text);
+export async function publishCheck(publication: PlanPublication, text: PullText | undefined): Promise<void> {
+  if (!publication.wants('check')) return;
+  await permitted(publication, async () => {
+    if (publication.row.checkId === null) await begin(publication);
+    else if (text !== undefined && !publication.row.checkDone) await recount(publication);
+    if (text !== undefined && !publication.row.checkDone) await conclude(publication, text);
   });
 }
 
-async function permitted(telling: Telling, work: () => Promise<void>): Promise<void> {
+async function permitted(publication: PlanPublication, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== 'permission-missing') throw error;
-    telling.hub.ctx.runtime.log.info({ repository: telling.hub.repository.name }, 'plan.check_not_permitted');
+    publication.hub.ctx.runtime.log.info({ repository: publication.hub.repository.name }, 'plan.check_not_permitted');
   }
 }
 
-async function begin(telling: Telling): Promise<void> {
-  const { hub, row } = telling;
+async function begin(publication: PlanPublication): Promise<void> {
+  const { hub, row } = publication;
   const name = contextName(hub);
   const externalId = `${row.repositoryId}:${row.number}:${row.sequence}`;
   const body: JsonObject = {
@@ -61,7 +64,7 @@ async function begin(telling: Telling): Promise<void> {
   };
   // Not of the whole body: daemons may be reached at different addresses, and it is the same check.
   const input = digestOf([name, row.head, externalId]);
-  const key = telling.keyOf('check', input);
+  const key = publication.keyOf('check', input);
   const of = { alias: 'plan', tool: 'create_check_run', key, fullName: row.fullName, permissions, input } as const;
   const made = await writeOnce(hub, of, (codehost) =>
     codehost.write(
@@ -70,47 +73,53 @@ async function begin(telling: Telling): Promise<void> {
     ),
   );
   const checkId = idAt(made['id']) ?? null;
-  await telling.save({ checkHead: row.head, checkId, checkAnnotated: 0, checkDone: false, sequence: row.sequence + 1 });
+  await publication.save({
+    checkHead: row.head,
+    checkId,
+    checkAnnotated: 0,
+    checkDone: false,
+    sequence: row.sequence + 1,
+  });
 }
 
 /** After a telling that broke off: how many annotations the provider has. */
-async function recount(telling: Telling): Promise<void> {
-  const { hub, row } = telling;
+async function recount(publication: PlanPublication): Promise<void> {
+  const { hub, row } = publication;
   if (row.attempts === 0 && row.checkAnnotated === 0) return;
   const codehost = codehostCallOf(hub, row.fullName, permissions);
   const check = objectAt(await codehost.json(`/check-runs/${row.checkId ?? ''}`));
   const count = Number(objectAt(check['output'])['annotations_count'] ?? 0);
-  if (count !== row.checkAnnotated) await telling.save({ checkAnnotated: count });
+  if (count !== row.checkAnnotated) await publication.save({ checkAnnotated: count });
 }
 
-async function conclude(telling: Telling, text: PullText): Promise<void> {
-  const where = whereOf(telling.hub);
+async function conclude(publication: PlanPublication, text: PullText): Promise<void> {
+  const where = whereOf(publication.hub);
   const title = [...headline(text)].slice(0, most.title).join('');
   const output = { title, summary: summaryText(text, where) };
-  const annotations = annotationsOf(telling, text);
+  const annotations = annotationsOf(publication, text);
   const conclusion = conclusionOf(text);
   for (;;) {
-    const from = telling.row.checkAnnotated;
+    const from = publication.row.checkAnnotated;
     const part = annotations.slice(from, from + most.annotations);
     const isLast = from + part.length >= annotations.length;
     const state: JsonObject = isLast ? { status: 'completed', conclusion } : { status: 'in_progress' };
     const shown = { ...output, ...(part.length > 0 && { annotations: part }) };
-    await change(telling, { ...state, output: shown }, from + part.length);
-    await telling.save({
+    await change(publication, { ...state, output: shown }, from + part.length);
+    await publication.save({
       checkAnnotated: from + part.length,
       checkDone: isLast,
-      sequence: telling.row.sequence + 1,
+      sequence: publication.row.sequence + 1,
     });
     if (isLast) return;
   }
 }
 
 /** `annotations`: how many there are behind it. */
-async function change(telling: Telling, body: JsonObject, annotations: number): Promise<void> {
-  const { hub, row } = telling;
+async function change(publication: PlanPublication, body: JsonObject, annotations: number): Promise<void> {
+  const { hub, row } = publication;
   const id = row.checkId ?? '';
   const input = digestOf(body);
-  const key = telling.keyOf(`check=${id}`, input);
+  const key = publication.keyOf(`check=${id}`, input);
   const of = { alias: 'plan', tool: 'update_check_run', key, fullName: row.fullName, permissions, input } as const;
   const probe = { kind: 'checkChanged', id, annotations, conclusion: body['conclusion'] ?? null };
   await writeOnce(hub, of, (codehost) =>
@@ -124,7 +133,7 @@ function conclusionOf(text: PullText): 'success' | 'neutral' | 'failure' {
   return text.plan.result.held === undefined ? 'success' : 'neutral';
 }
 
-function annotationsOf({ hub }: Telling, text: PullText): JsonObject[] {
+function annotationsOf({ hub }: PlanPublication, text: PullText): JsonObject[] {
   if (text.kind !== 'plan') return [];
   const { root } = hub.repository;
   const prefix = root === '' ? '' : `${root}/`;

@@ -1,14 +1,14 @@
 // The one comment of a plan on a pull request: found by what was kept of it, else among all comments by author and marker,
 // and edited in place.
 
-import { isBotLogin } from '../../adapters/providers/codehost/codehost.ts';
+import { idAndUrl, isBotLogin } from '../../adapters/providers/codehost/codehost.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Permissions } from '../installation-token.ts';
 import { codehostCallOf, type Hub, writeOnce } from './hub.ts';
-import { digestOf, idAndUrl } from './shapes.ts';
-import type { Telling } from './telling.ts';
+import { digestOf } from './shapes.ts';
+import type { PlanPublication } from './publication.ts';
 import { commentText, planMarker, type PullText, type Where } from './text.ts';
 
 const permissions: Permissions = { pull_requests: 'write' };
@@ -25,25 +25,25 @@ export function whereOf({ ctx, project, repository }: Hub): Where {
 }
 
 /** Makes the comment, or edits it; with `mayMake` false only the latter. Does nothing where the connection may not. */
-export async function bringComment(telling: Telling, text: PullText, mayMake: boolean): Promise<void> {
-  if (!telling.wants('comment')) return;
+export async function publishComment(publication: PlanPublication, text: PullText, mayMake: boolean): Promise<void> {
+  if (!publication.wants('comment')) return;
   try {
-    const known = telling.row.commentId ?? (await findComment(telling));
+    const known = publication.row.commentId ?? (await findComment(publication));
     if (known !== null) {
-      if (await editComment(telling, known, text)) return;
-      const other = await findComment(telling);
-      if (other !== null && other !== known && (await editComment(telling, other, text))) return;
+      if (await editComment(publication, known, text)) return;
+      const other = await findComment(publication);
+      if (other !== null && other !== known && (await editComment(publication, other, text))) return;
     }
-    if (mayMake) await makeComment(telling, text);
+    if (mayMake) await makeComment(publication, text);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== 'permission-missing') throw error;
-    telling.hub.ctx.runtime.log.info({ repository: telling.hub.repository.name }, 'plan.comment_not_permitted');
+    publication.hub.ctx.runtime.log.info({ repository: publication.hub.repository.name }, 'plan.comment_not_permitted');
   }
 }
 
 /** The oldest comment that is ours: people may copy a marker, but not the author. */
-async function findComment(telling: Telling): Promise<string | null> {
-  const { hub, row } = telling;
+async function findComment(publication: PlanPublication): Promise<string | null> {
+  const { hub, row } = publication;
   const codehost = codehostCallOf(hub, row.fullName, permissions);
   const marker = planMarker(hub.repository.id);
   const ours: { readonly id: string; readonly call: string | null }[] = [];
@@ -61,7 +61,7 @@ async function findComment(telling: Telling): Promise<string | null> {
   }
   const [first] = ours.toSorted((a, b) => Number(BigInt(a.id) - BigInt(b.id)));
   if (first === undefined) return null;
-  await telling.save({ commentCall: first.call });
+  await publication.save({ commentCall: first.call });
   return first.id;
 }
 
@@ -77,11 +77,11 @@ function isOurs({ connection }: Hub, comment: JsonObject): boolean {
 
 const callMark = (call: string): string => `<!-- svc:call=${call} -->`;
 
-async function makeComment(telling: Telling, text: PullText): Promise<void> {
-  const { hub, row } = telling;
+async function makeComment(publication: PlanPublication, text: PullText): Promise<void> {
+  const { hub, row } = publication;
   const body = commentText(text, whereOf(hub));
   const path = `/issues/${row.number}/comments`;
-  const key = telling.keyOf('comment', digestOf(body));
+  const key = publication.keyOf('comment', digestOf(body));
   const of = { alias: 'plan', tool: 'add_issue_comment', key, fullName: row.fullName, permissions } as const;
   let call: string | null = null;
   const made = await writeOnce(hub, { ...of, input: digestOf(body) }, (codehost) => {
@@ -94,17 +94,21 @@ async function makeComment(telling: Telling, text: PullText): Promise<void> {
       },
     );
   });
-  await telling.save({ commentId: idAt(made['id']) ?? null, commentCall: call, sequence: telling.row.sequence + 1 });
+  await publication.save({
+    commentId: idAt(made['id']) ?? null,
+    commentCall: call,
+    sequence: publication.row.sequence + 1,
+  });
 }
 
 /** False where it is not there any more. */
-async function editComment(telling: Telling, id: string, text: PullText): Promise<boolean> {
-  const { hub, row } = telling;
+async function editComment(publication: PlanPublication, id: string, text: PullText): Promise<boolean> {
+  const { hub, row } = publication;
   const plain = commentText(text, whereOf(hub));
   // Without it a daemon that looks for the comment that was made would take it for lost.
   const body = row.commentCall === null ? plain : `${plain}\n${callMark(row.commentCall)}`;
   const path = `/issues/comments/${id}`;
-  const key = telling.keyOf(`comment=${id}`, digestOf(body));
+  const key = publication.keyOf(`comment=${id}`, digestOf(body));
   const of = { alias: 'plan', tool: 'update_issue_comment', key, fullName: row.fullName, permissions } as const;
   try {
     await writeOnce(hub, { ...of, input: digestOf(body) }, (codehost) =>
@@ -115,9 +119,9 @@ async function editComment(telling: Telling, id: string, text: PullText): Promis
     );
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== 'not-found') throw error;
-    await telling.save({ commentId: null, sequence: telling.row.sequence + 1 });
+    await publication.save({ commentId: null, sequence: publication.row.sequence + 1 });
     return false;
   }
-  await telling.save({ commentId: id, sequence: telling.row.sequence + 1 });
+  await publication.save({ commentId: id, sequence: publication.row.sequence + 1 });
   return true;
 }

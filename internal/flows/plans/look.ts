@@ -6,7 +6,7 @@ import {
   claimPullPolls,
   ensurePullPolls,
   knownHeads,
-  leavePullPoll,
+  releasePullPoll,
   type PullPoll,
 } from '../../adapters/store/repositories/pull-polls.ts';
 import { wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
@@ -14,7 +14,7 @@ import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
-import { tellInHand } from '../in-hand.ts';
+import { processInHand } from '../in-hand.ts';
 import { fullNameOf } from '../sync/sync.ts';
 import { codehostCallOf, type Hub, hubOf } from './hub.ts';
 
@@ -25,18 +25,18 @@ const seconds = { least: 60, failed: 600 } as const;
 const pages = 3;
 
 /** Looks where it is due; answers with how many repositories these were. */
-export async function lookForPulls(ctx: FlowContext): Promise<number> {
+export async function pollPulls(ctx: FlowContext): Promise<number> {
   await ensurePullPolls(ctx.db);
   const { daemonId } = ctx;
   const due = await claimPullPolls(ctx.db, { daemonId, leaseSeconds, limit: batch });
-  await tellInHand(ctx, {
+  await processInHand(ctx, {
     kind: 'look',
     rows: due,
     idOf: ({ repositoryId }) => repositoryId,
     nameOf: ({ repositoryId }) => repositoryId,
     tell: (one) => lookAt(ctx, one),
     // Each time that it is due again, until a person asks for a sync.
-    park: (one) => leavePullPoll(ctx.db, one, { daemonId, afterSeconds: seconds.failed }),
+    park: (one) => releasePullPoll(ctx.db, one, { daemonId, afterSeconds: seconds.failed }),
   });
   return due.length;
 }
@@ -52,7 +52,7 @@ async function lookAt(ctx: FlowContext, one: PullPoll): Promise<void> {
     const fields = { repositoryId: one.repositoryId, code, ...(code === undefined && { err: error }) };
     ctx.runtime.log[code === undefined ? 'warn' : 'info'](fields, 'plan.not_looked');
   }
-  await leavePullPoll(ctx.db, one, { daemonId: ctx.daemonId, afterSeconds });
+  await releasePullPoll(ctx.db, one, { daemonId: ctx.daemonId, afterSeconds });
 }
 
 const wantsPlans = ({ repository }: Hub): boolean =>

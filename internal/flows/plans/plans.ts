@@ -4,6 +4,6 @@
 // differs from what was told, each write once, through the outbox. Never applies anything, and never delays a sync.
 
 export { codehostChecks } from './session-checks.ts';
-export { lookForPulls } from './look.ts';
-export { tellPlans } from './pulls.ts';
-export { forgetToldStatuses, tellStatuses } from './statuses.ts';
+export { pollPulls } from './look.ts';
+export { publishPlans } from './pulls.ts';
+export { forgetToldStatuses, publishStatuses } from './statuses.ts';

@@ -2,19 +2,19 @@
 // time; what has been told stands in its row after each write, so that whoever goes on knows where.
 
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { claimPlans, leavePlan, type PullPlan } from '../../adapters/store/repositories/pull-plans.ts';
+import { claimPlans, releasePlan, type PullPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { liveSessionsOf } from '../../adapters/store/sessions/upkeep.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
-import { tellInHand } from '../in-hand.ts';
+import { processInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
-import { bringCheck, dropOldCheck } from './check.ts';
-import { bringComment } from './comment.ts';
+import { publishCheck, dropOldCheck } from './check.ts';
+import { publishComment } from './comment.ts';
 import { againAfterMs, codehostCallOf, hubOf, isPassing } from './hub.ts';
 import { digestOf } from './shapes.ts';
-import { leaseSeconds, Telling } from './telling.ts';
+import { leaseSeconds, PlanPublication } from './publication.ts';
 import { type PullText, settledPart } from './text.ts';
 
 const batch = 4;
@@ -22,16 +22,16 @@ const batch = 4;
 const filePages = 30;
 
 /** Tells what is due; answers with how many there were. */
-export async function tellPlans(ctx: FlowContext, signal: AbortSignal): Promise<number> {
+export async function publishPlans(ctx: FlowContext, signal: AbortSignal): Promise<number> {
   const rows = await claimPlans(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
-  await tellInHand(ctx, {
+  await processInHand(ctx, {
     kind: 'plan',
     rows,
     // Another head is another plan.
     idOf: ({ repositoryId, number, head }) => `${repositoryId}:${number}:${head}`,
     nameOf: ({ fullName, number }) => `${fullName}#${number}`,
     tell: (row) => tellOne(ctx, row, signal),
-    park: (row) => leavePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
+    park: (row) => releasePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
   });
   return rows.length;
 }
@@ -41,7 +41,7 @@ async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Pr
   let afterMs: number | null = null;
   try {
     const hub = await hubOf(ctx, repositoryId);
-    if (hub !== undefined) await tell(new Telling(hub, row, signal));
+    if (hub !== undefined) await tell(new PlanPublication(hub, row, signal));
   } catch (error) {
     if (signal.aborted) afterMs = 0;
     else {
@@ -50,42 +50,45 @@ async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Pr
       ctx.runtime.log[level]({ err: error, repositoryId, number, head, afterMs }, 'plan.not_told');
     }
   }
-  await leavePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
+  await releasePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
 }
 
-async function tell(telling: Telling): Promise<void> {
-  const { row } = telling;
+async function tell(publication: PlanPublication): Promise<void> {
+  const { row } = publication;
   const isNew = row.toldHead !== row.head;
-  if (!telling.wants('comment') && !telling.wants('check')) return;
-  await dropOldCheck(telling);
-  const touched = await touches(telling);
-  if (touched === false) return tellUntouched(telling);
+  if (!publication.wants('comment') && !publication.wants('check')) return;
+  await dropOldCheck(publication);
+  const touched = await touches(publication);
+  if (touched === false) return tellUntouched(publication);
   // Of a head that was told already, a check begins only where there is something else to say.
-  if (isNew && touched === true) await bringCheck(telling, undefined);
-  const text = await planned(telling);
+  if (isNew && touched === true) await publishCheck(publication, undefined);
+  const text = await planned(publication);
   failpoint('plan.planned');
-  if (touched === undefined && isEmpty(text)) return tellUntouched(telling);
+  if (touched === undefined && isEmpty(text)) return tellUntouched(publication);
   const hash = digestOf(settledPart(text));
   if (!isNew && row.toldHash === hash) return;
-  if (!isNew) await telling.save({ checkId: null, checkAnnotated: 0, checkDone: false });
-  await bringComment(telling, text, true);
+  if (!isNew) await publication.save({ checkId: null, checkAnnotated: 0, checkDone: false });
+  await publishComment(publication, text, true);
   failpoint('plan.commented');
-  await bringCheck(telling, text);
-  await telling.save({ toldHead: row.head, toldHash: hash, sequence: telling.row.sequence + 1 });
-  telling.hub.ctx.runtime.log.info({ repository: telling.hub.repository.name, number: row.number }, 'plan.told');
+  await publishCheck(publication, text);
+  await publication.save({ toldHead: row.head, toldHash: hash, sequence: publication.row.sequence + 1 });
+  publication.hub.ctx.runtime.log.info(
+    { repository: publication.hub.repository.name, number: row.number },
+    'plan.told',
+  );
 }
 
 /** It changes nothing that compile reads: a comment that says otherwise is brought up to date, and that is all. */
-async function tellUntouched(telling: Telling): Promise<void> {
-  const { row } = telling;
+async function tellUntouched(publication: PlanPublication): Promise<void> {
+  const { row } = publication;
   if (row.commentId === null || (row.toldHead === row.head && row.toldHash === 'untouched')) return;
-  await bringComment(telling, { kind: 'untouched', head: row.head }, false);
-  await telling.save({ toldHead: row.head, toldHash: 'untouched', sequence: telling.row.sequence + 1 });
+  await publishComment(publication, { kind: 'untouched', head: row.head }, false);
+  await publication.save({ toldHead: row.head, toldHash: 'untouched', sequence: publication.row.sequence + 1 });
 }
 
 /** Whether the pull request changes a file that compile reads; undefined where the connection may not know. */
-async function touches(telling: Telling): Promise<boolean | undefined> {
-  const { hub, row } = telling;
+async function touches(publication: PlanPublication): Promise<boolean | undefined> {
+  const { hub, row } = publication;
   if (row.touchedHead === row.head) return row.touched ?? undefined;
   const { root } = hub.repository;
   const prefix = root === '' ? '' : `${root}/`;
@@ -110,11 +113,11 @@ async function touches(telling: Telling): Promise<boolean | undefined> {
     if (error instanceof Fault && error.code === 'permission-missing') return undefined;
     throw error;
   }
-  await telling.save({ touchedHead: row.head, touched });
+  await publication.save({ touchedHead: row.head, touched });
   return touched;
 }
 
-async function planned({ hub, row, signal }: Telling): Promise<PullText> {
+async function planned({ hub, row, signal }: PlanPublication): Promise<PullText> {
   const { ctx } = hub;
   const { head } = row;
   try {

@@ -14,7 +14,8 @@ import type { FlowContext, ProjectRef } from '../context.ts';
 import { performWrite } from '../outbox/outbox.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 import { connectionSecrets } from '../sealed.ts';
-import { digestOf, idAndUrl } from './shapes.ts';
+import { digestOf } from './shapes.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 /** Until the next try, where the code host is away or asks for patience. */
 const afterMs = 30_000;
@@ -51,17 +52,18 @@ async function tell(ctx: FlowContext, report: CheckReport): Promise<Reported> {
   }
   const project = await projectOf(ctx.db, connection.projectId);
   if (project === undefined) return failed('the project is gone');
-  const telling = new CheckTelling(ctx, project, connection, report);
+  const publication = new CheckTelling(ctx, project, connection, report);
   const fields = fieldsOf(report);
   let { externalId } = report;
   if (externalId === null) {
-    const made = await telling.make(fields);
+    const made = await publication.make(fields);
     externalId = idAt(made['id']) ?? null;
     if (externalId === null) return failed('the code host named no check run');
     // Another telling may have made it, of an earlier state.
     if (made['of'] === digestOf(fields)) return { outcome: 'done', externalId };
   }
-  if (report.state !== 'superseded' || !(await telling.isOver(externalId))) await telling.change(externalId, fields);
+  if (report.state !== 'superseded' || !(await publication.isOver(externalId)))
+    await publication.change(externalId, fields);
   return { outcome: 'done', externalId };
 }
 

@@ -5,7 +5,7 @@ import {
   claimStatuses,
   type CommitStatusRow,
   forgetStatuses,
-  leaveStatus,
+  releaseStatus,
   statusTold,
 } from '../../adapters/store/repositories/commit-statuses.ts';
 import { forgetPulls } from '../../adapters/store/repositories/pull-plans.ts';
@@ -13,11 +13,12 @@ import { latestRunAt, type ReconcileRow } from '../../adapters/store/repositorie
 import { failpoint } from '../../base/failpoint.ts';
 import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
-import { digestOf, idAndUrl } from './shapes.ts';
+import { digestOf } from './shapes.ts';
 import type { FlowContext } from '../context.ts';
-import { tellInHand } from '../in-hand.ts';
-import { fullNameOf, saying } from '../sync/sync.ts';
+import { processInHand } from '../in-hand.ts';
+import { fullNameOf, statusText } from '../sync/sync.ts';
 import { againAfterMs, contextName, type Hub, hubOf, writeOnce } from './hub.ts';
+import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 const batch = 20;
 const leaseSeconds = 120;
@@ -34,22 +35,22 @@ interface Said {
 }
 
 /** Tells what is due; answers with how many there were. */
-export async function tellStatuses(ctx: FlowContext): Promise<number> {
+export async function publishStatuses(ctx: FlowContext): Promise<number> {
   const rows = await claimStatuses(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
-  await tellInHand(ctx, {
+  await processInHand(ctx, {
     kind: 'status',
     rows,
     idOf: ({ repositoryId, commit }) => `${repositoryId}:${commit}`,
     nameOf: ({ commit }) => commit,
     tell: (row) => tellOne(ctx, row),
-    park: (row) => leaveStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
+    park: (row) => releaseStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
   });
   return rows.length;
 }
 
 async function tellOne(ctx: FlowContext, row: CommitStatusRow): Promise<void> {
   const leave = (afterMs: number | null): Promise<void> =>
-    leaveStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
+    releaseStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
   try {
     const hub = await hubOf(ctx, row.repositoryId);
     await leave(hub === undefined || !fullNameOf(hub.repository).includes('/') ? null : await tell(hub, row));
@@ -73,7 +74,7 @@ async function tell(hub: Hub, row: CommitStatusRow): Promise<number | null> {
   }
   const isNew = row.runId !== run.id;
   const isRunning = run.status === 'running';
-  const said: Said | undefined = isRunning ? undefined : cut(saying(run));
+  const said: Said | undefined = isRunning ? undefined : cut(statusText(run));
   const isShown = said !== undefined && row.state === said.state && row.description === said.description;
   if (isShown) return null;
   if (isNew) await send(hub, row, run.id, { state: 'pending', description: 'the sync has begun' }, run);

@@ -10,7 +10,13 @@ import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import { pollIn, wishSync } from '../../adapters/store/repositories/polls.ts';
-import { insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/repositories/reconciles.ts';
+import {
+  insertRun,
+  moveRun,
+  type ReconcileRow,
+  runningRun,
+  runningRunNamed,
+} from '../../adapters/store/repositories/reconciles.ts';
 import {
   deleteRepository,
   insertRepository,
@@ -173,20 +179,26 @@ export async function setSuspended(
 /** A sync by hand: resolves to the run to wait for. A run that nobody has begun yet serves as well as a new one. */
 export async function requestSync(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
-    const repository = await lockNamed(tx, caller.project, name);
+    // Two messages to the database: what is asked for before the repository is known is taken back where there is none.
+    const [repository, waiting] = await Promise.all([
+      lockNamed(tx, caller.project, name),
+      runningRunNamed(tx, caller.project.id, name),
+      audit(tx, caller, 'repository.sync_requested', name),
+    ]);
     if (repository.suspended) {
       throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
     }
-    const [waiting] = await Promise.all([
-      runningRun(tx, repository.id),
-      audit(tx, caller, 'repository.sync_requested', name),
-      releaseParked(tx, repository.id),
-    ]);
-    if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
-    const [, reconcileId] = await Promise.all([
-      updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now()),
-      startRun(ctx, tx, repository, { kind: 'sync' }, null, waiting ?? null),
-    ]);
+    const released = releaseParked(tx, repository.id);
+    const isThere = waiting !== undefined && waiting.daemonId === null;
+    const asked = isThere
+      ? { id: waiting.id, state: undefined }
+      : {
+          id: startRun(ctx, tx, repository, { kind: 'sync' }, null, waiting ?? null),
+          state: updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now()),
+        };
+    // One that is under way is ended first, and what takes its place waits for that.
+    if (isThere || waiting === undefined) tx.last();
+    const [reconcileId] = await Promise.all([asked.id, asked.state, released]);
     return { reconcileId };
   });
 }

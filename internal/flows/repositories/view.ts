@@ -15,6 +15,7 @@ import type { Repository } from '../../adapters/store/repositories/repositories.
 import { excerptOf } from '../../domain/diagnostic.ts';
 import type { FlowContext } from '../context.ts';
 import type { SyncRequest } from '../sync/sync.ts';
+import { recentMap } from '../../base/lru.ts';
 
 /** What a person did that asked for the run, beyond a sync. */
 function actOf({ request }: Pick<ReconcileRow, 'request'>) {
@@ -155,12 +156,10 @@ async function* changesFrom(ctx: FlowContext, input: StreamInput, begin: number)
   const stop = await db.listen(reconcileChannel, (payload) => {
     if (payload === null || payload === projectId) wake();
   });
-  const sent = new Map<string, number>();
+  const sent = recentMap<string, number>(sentMax);
   const fresh = (run: ReconcileRow): RunEvent[] => {
     if ((sent.get(run.id) ?? 0) >= run.version) return [];
-    sent.delete(run.id);
     sent.set(run.id, run.version);
-    if (sent.size > sentMax) sent.delete(sent.keys().next().value ?? '');
     return [{ id: String(run.version), event: 'reconcile', data: showRun(run) }];
   };
   try {

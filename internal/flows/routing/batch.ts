@@ -16,7 +16,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
-import { aloneAt } from '../in-hand.ts';
+import { aloneAtEnds } from '../in-hand.ts';
 import { largePayload, routedPayload } from '../ingest/ingest.ts';
 import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, observedIn, targetIn } from './decide.ts';
 import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
@@ -57,6 +57,8 @@ export interface BatchOptions {
   readonly now: Date;
   /** Whether nothing else is done in this daemon meanwhile. */
   readonly alone: boolean;
+  /** Has the commit go with what is written in this breath (Tx.last). */
+  readonly last: () => void;
   /** Notes the events as being in hand; those that were when a process ended, with how often in a row. */
   readonly take: (ids: readonly string[]) => Promise<ReadonlyMap<string, number>>;
   /** Hears which events the batch is made of, before anything can go wrong with them. */
@@ -80,7 +82,7 @@ export async function routeBatch(
   seen(ids);
   failpoint('route.begun');
   const ends = await options.take(ids);
-  const at = options.alone ? -1 : ids.findIndex((id) => (ends.get(id) ?? 0) >= aloneAt);
+  const at = options.alone ? -1 : ids.findIndex((id) => (ends.get(id) ?? 0) >= aloneAtEnds);
   const id = ids[at];
   if (id !== undefined) return { routed: [], more: true, suspect: { id, at, ends: ends.get(id) ?? 0 } };
   const triggers = await cache.get(tx, tx.projectId, generation);
@@ -111,7 +113,7 @@ export async function routeBatch(
   const done = events.slice(0, count);
   const isAll = !isCut && waiting.length < limit && done.length === events.length;
   const [from, to] = [done[0]?.seq ?? 0, done.at(-1)?.seq ?? 0];
-  await writePlan(ctx, tx, plan, { now, range: { from, to, routedTo: isAll ? upTo : to } });
+  await writePlan(ctx, tx, plan, { now, range: { from, to, routedTo: isAll ? upTo : to }, last: options.last });
   return {
     // One each, in their order.
     routed: done.map(({ id, receivedMs }, at) => ({

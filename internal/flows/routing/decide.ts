@@ -17,10 +17,10 @@ import {
   triggerKey,
 } from '../../core/route/route.ts';
 import { deliveryMode } from '../../core/session/session.ts';
-import { BINDING_EVENTS } from '../../domain/events.ts';
+import { bindingEvents } from '../../domain/events.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
-import { BINDING_TARGETS } from '../../domain/spec.ts';
+import { bindingTargets } from '../../domain/spec.ts';
 import { attributed } from '../ingest/ingest.ts';
 import { isFull, type Plan } from './plan.ts';
 import { messageOf, refusedMount, startOf, type RenderInput } from './messages.ts';
@@ -65,9 +65,9 @@ export function observedIn({
   readonly key: string;
   readonly payload: Json | undefined;
 }): Target | null {
-  if (payload === undefined || !BINDING_EVENTS.includes(key)) return null;
+  if (payload === undefined || !bindingEvents.includes(key)) return null;
   const told = objectAt(objectAt(objectAt(payload)['binding'])['target']);
-  const type = BINDING_TARGETS.find((one) => one === told['type']);
+  const type = bindingTargets.find((one) => one === told['type']);
   const name = textAt(told['key']);
   return type === undefined || name === undefined ? null : { type, key: name };
 }

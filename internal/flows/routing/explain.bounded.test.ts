@@ -22,7 +22,7 @@ before(async () => {
 });
 after(() => daemon.stop());
 
-interface Answer {
+interface ExplainedEvent {
   readonly triggers: readonly {
     readonly clauses: readonly { readonly truncated?: boolean; readonly value: string }[];
   }[];
@@ -56,7 +56,7 @@ test('an explanation has at most 4 MiB, says that there is more, and costs littl
     assert.ok(peak() - before < 150 * 1_048_576, `${(peak() - before) / 1_048_576} MiB`);
     for (const { status, body } of answers) {
       assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
-      const { triggers, more } = body as unknown as Answer;
+      const { triggers, more } = body as unknown as ExplainedEvent;
       assert.equal(more, true);
       const size = Buffer.byteLength(JSON.stringify(body));
       assert.ok(size <= 4 * 1_048_576 && size > 3.9 * 1_048_576, String(size));

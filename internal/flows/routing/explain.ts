@@ -1,7 +1,7 @@
 // Why an event does what it does, or what one would do: every trigger on its key with what each clause read. Of a
 // recorded event, the decisions are those that were recorded; what has none is told as it would go now.
 
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { eventById, type EventRoute } from '../../adapters/store/events/event-reads.ts';
 import { type RoutingTx, held } from '../../adapters/store/routing/routing-lock.ts';
 import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';

@@ -87,13 +87,23 @@ export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> 
 /** Whether sessions and decisions are all that it writes, of the first without more than they begin with. */
 const isBrief = (plan: Plan): boolean => isPlain(plan) && plan.messages.length === 0;
 
-/** The brief form: one message, for none of its statements waits for the answer to another. */
-async function writeBrief(tx: Sql, plan: Plan, now: Date, settle: () => Promise<void>): Promise<void> {
-  failpoint('route.before-write');
-  await Promise.all([writeTexts(tx, plan, now), insertRoutes(tx, plan.routes), settle()]);
-  failpoint('route.messages-written');
-  failpoint('route.bindings-written');
-  failpoint('route.before-commit');
+interface Brief {
+  readonly now: Date;
+  readonly last: () => void;
+  readonly settle: () => Promise<void>;
+}
+
+/**
+ * The brief form: one message, for none of its statements waits for the answer to another, nor the commit for any: it
+ * stands only where all of them went through.
+ */
+async function writeBrief(tx: Sql, plan: Plan, { now, last, settle }: Brief): Promise<void> {
+  // There is nothing between these: the process ends before the message is sent or after.
+  for (const name of ['before-write', 'messages-written', 'bindings-written', 'before-commit'])
+    failpoint(`route.${name}`);
+  const written = [writeTexts(tx, plan, now), insertRoutes(tx, plan.routes), settle()];
+  last();
+  await Promise.all(written);
 }
 
 /** Writes all of it; a number of statements that does not depend on how many rows there are. */
@@ -101,10 +111,10 @@ export async function writePlan(
   ctx: FlowContext,
   tx: RoutingTx,
   plan: Plan,
-  { now, range }: { readonly now: Date; readonly range: SettledRange },
+  { now, range, last }: { readonly now: Date; readonly range: SettledRange; readonly last: () => void },
 ): Promise<void> {
   const settle = (): Promise<void> => settleEvents(tx, plan.settled, range);
-  if (isBrief(plan)) return writeBrief(tx, plan, now, settle);
+  if (isBrief(plan)) return writeBrief(tx, plan, { now, last, settle });
   failpoint('route.before-write');
   await writeTexts(tx, plan, now);
   failpoint('route.messages-written');
@@ -124,10 +134,10 @@ export async function writePlan(
 export async function writePlainPlan(
   tx: Sql,
   plan: Plan,
-  { now, marks }: { readonly now: Date; readonly marks: readonly Mark[] },
+  { now, marks, last }: { readonly now: Date; readonly marks: readonly Mark[]; readonly last: () => void },
 ): Promise<void> {
   const settle = (): Promise<void> => settleQuiet(tx, plan.settled, marks);
-  if (isBrief(plan)) return writeBrief(tx, plan, now, settle);
+  if (isBrief(plan)) return writeBrief(tx, plan, { now, last, settle });
   failpoint('route.before-write');
   await writeTexts(tx, plan, now);
   failpoint('route.messages-written');

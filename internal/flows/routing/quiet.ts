@@ -9,7 +9,7 @@ import { sessionSettings } from '../../base/config/session-settings.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
-import { aloneAt } from '../in-hand.ts';
+import { aloneAtEnds } from '../in-hand.ts';
 import { type BatchOptions, parsed, type Routed } from './batch.ts';
 import { type BatchEvent, decideEvent, matchIn, type RoutingContext } from './decide.ts';
 import { addPlan, emptyPlan, isFull, isPlain, type Plan, writePlainPlan, writeTexts } from './plan.ts';
@@ -25,7 +25,7 @@ const limits = {
   planned: 500,
 } as const;
 
-export type QuietOptions = Pick<BatchOptions, 'cache' | 'nextId' | 'now' | 'take'> & {
+export type QuietOptions = Pick<BatchOptions, 'cache' | 'nextId' | 'now' | 'take' | 'last'> & {
   readonly projectIds: readonly string[];
 };
 
@@ -43,7 +43,7 @@ interface Project extends QuietProject {
 export async function routeQuiet(
   ctx: FlowContext,
   tx: Sql,
-  { projectIds, cache, nextId, now, take }: QuietOptions,
+  { projectIds, cache, nextId, now, take, last }: QuietOptions,
 ): Promise<ReadonlyMap<string, QuietResult>> {
   const results = new Map<string, QuietResult>();
   const taken = await takeQuiet(tx, projectIds, limits.events);
@@ -56,7 +56,7 @@ export async function routeQuiet(
   const ends = await take(open.flatMap((one) => one.waiting.map((event) => event.id)));
   const projects: Project[] = [];
   for (const one of open) {
-    if (one.waiting.some((event) => (ends.get(event.id) ?? 0) >= aloneAt)) continue;
+    if (one.waiting.some((event) => (ends.get(event.id) ?? 0) >= aloneAtEnds)) continue;
     projects.push({ ...one, triggers: await cache.get(tx, one.projectId, one.generation) });
   }
   const events = await readEvents(ctx, tx, projects);
@@ -85,7 +85,7 @@ export async function routeQuiet(
     addPlan(plan, context.plan);
     if (isFull(plan)) await writeTexts(tx, plan, now);
   }
-  if (marks.length > 0) await writePlainPlan(tx, plan, { now, marks });
+  if (marks.length > 0) await writePlainPlan(tx, plan, { now, marks, last });
   return results;
 }
 

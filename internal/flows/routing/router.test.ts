@@ -197,6 +197,36 @@ describe('the router', () => {
     await other.close();
   });
 
+  it('has in hand what it routes, and not what it expected and others have', async () => {
+    const { db, ctx, projectId } = bench;
+    const inHand = async (): Promise<unknown> =>
+      (
+        await db.query<{ ids: string[] }>(
+          'select ids from svc.in_hand where daemon_id = $1::uuid and lane = $2::text',
+          [ctx.daemonId, `route:${projectId}`],
+        )
+      ).rows.map(({ ids }) => ids);
+    const expected = await record(2);
+    router.wake(projectId, expected);
+    await settled(db);
+    assert.deepEqual(await inHand(), [expected]);
+    // What was recorded here is not all that waits.
+    const [before = '', mine = ''] = await record(2);
+    router.wake(projectId, [mine]);
+    await settled(db);
+    assert.deepEqual(await inHand(), [[before, mine]]);
+    const late = await record(1);
+    await db.tx(async (tx) => {
+      await lockRouting(tx, projectId);
+      router.wake(projectId, late);
+      const until = performance.now() + 20_000;
+      while (JSON.stringify(await inHand()) !== '[]' && performance.now() < until) await sleep(5);
+      assert.deepEqual(await inHand(), []);
+    });
+    await settled(db);
+    assert.deepEqual(await inHand(), [late]);
+  });
+
   it('takes one batch of each project in turn: what comes late to another is not behind a backlog', async () => {
     const [first, ...rest] = await Promise.all(Array.from({ length: 4 }, () => addProject(bench)));
     const late = await addProject(bench);

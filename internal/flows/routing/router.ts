@@ -9,13 +9,13 @@ import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
 import { inProject, inTurn } from '../../adapters/store/routing/project-lock.ts';
 import { beginRouting, routingOpening, startedRouting } from '../../adapters/store/routing/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
-import { endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
+import { endedTheProcess, gateOf, parkedAtEnds, takeAhead, takeInHand } from '../in-hand.ts';
 import { type BatchOptions, type BatchResult, noteRouting, type Routed, routeBatch } from './batch.ts';
+import { isPassing, reasonOf, tooSlow } from './failing.ts';
 import { type QuietOptions, type QuietResult, routeQuiet } from './quiet.ts';
 import { orderedIds } from '../../base/ids.ts';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { TriggerCache } from './triggers.ts';
 
 const limits = {
@@ -39,6 +39,8 @@ const limits = {
   /** Times that an event alone must fail before it is its own fault; more where it took too long, which may be another's. */
   strikes: 2,
   slowStrikes: 4,
+  /** So many events, just recorded, are noted as in hand while it is asked whether they are all that waits. */
+  ahead: 8,
   /** How long it is waited for the project's turn in this daemon, and when it is looked at again where others have it. */
   turnMs: 100,
   againMs: { first: 5, most: 250 },
@@ -76,7 +78,10 @@ const fresh = (): Work => ({
   apart: false,
 });
 
-type BatchShape = Pick<BatchOptions, 'limit' | 'seen' | 'alone'>;
+type BatchShape = Pick<BatchOptions, 'limit' | 'seen' | 'alone'> & {
+  /** Events that most likely are the batch. */
+  readonly expected?: readonly string[];
+};
 
 /** What becomes of a project after its turn: nothing, the back of the queue, or another look in a while. */
 type After = 'done' | 'more' | { readonly againMs: number };
@@ -92,6 +97,8 @@ export class Router {
   /** What runs at a time: a project by itself, or several that are quiet. */
   #strands = 0;
   readonly #quietLanes = Array.from({ length: limits.projects }, (_, n) => `route-quiet:${n}`);
+  /** What was just recorded in those that had nothing to do. */
+  readonly #expected = new Map<string, readonly string[]>();
   /** Woken while they run. */
   readonly #again = new Set<string>();
   /** To be looked at in a while. */
@@ -105,11 +112,13 @@ export class Router {
     this.#nextId = orderedIds(ctx.runtime);
   }
 
-  /** Has a project looked at from now on; every event committed before the call is seen. */
-  wake(projectId: string): void {
+  /** Has a project looked at from now on; every event committed before the call is seen. `ids`: those just recorded. */
+  wake(projectId: string, ids: readonly string[] = []): void {
     if (this.#stopped) return;
     if (this.#running.has(projectId)) this.#again.add(projectId);
     else if (!this.#later.has(projectId)) {
+      if (this.#queue.has(projectId) || ids.length > limits.ahead) this.#expected.delete(projectId);
+      else this.#expected.set(projectId, ids);
       this.#queue.add(projectId);
       this.#fill();
     }
@@ -119,6 +128,7 @@ export class Router {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#queue.clear();
+    this.#expected.clear();
     for (const timer of this.#later.values()) clearTimeout(timer);
     this.#later.clear();
     await Promise.all(this.#running.values());
@@ -178,9 +188,11 @@ export class Router {
     const work = this.#work.get(projectId) ?? fresh();
     this.#work.set(projectId, work);
     this.#again.delete(projectId);
+    const expected = this.#expected.get(projectId);
+    this.#expected.delete(projectId);
     let after: After = 'done';
     try {
-      after = await this.#turn(projectId, work);
+      after = await this.#turn(projectId, work, expected);
     } catch (error) {
       // The sweep wakes it again.
       this.#ctx.runtime.log.warn({ err: error, projectId }, 'event.routing_put_off');
@@ -191,14 +203,16 @@ export class Router {
   /** Several projects in one transaction; who is not served by that gets one of its own. */
   async #runQuiet(projectIds: readonly string[]): Promise<void> {
     const { db, runtime } = this.#ctx;
-    for (const projectId of projectIds) this.#again.delete(projectId);
+    for (const id of projectIds) for (const known of [this.#again, this.#expected]) known.delete(id);
     const lane = this.#quietLanes.pop() ?? '';
     const leave = await gateOf(this.#ctx).enter();
     let results: ReadonlyMap<string, QuietResult> = new Map();
     try {
       const take: QuietOptions['take'] = (ids) => takeInHand(this.#ctx, { kind: 'event', lane, ids });
       const options = { projectIds, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take };
-      results = await db.tx((sql) => routeQuiet(this.#ctx, sql, options), { statementMs: this.#options.batchMs });
+      results = await db.tx((sql) => routeQuiet(this.#ctx, sql, { ...options, last: sql.last }), {
+        statementMs: this.#options.batchMs,
+      });
       failpoint('route.committed');
     } catch (error) {
       runtime.log.warn({ err: error, projects: projectIds.length }, 'event.quiet_routing_put_off');
@@ -241,11 +255,11 @@ export class Router {
   }
 
   /** One batch. Throws what is left to the next wake-up. */
-  async #turn(projectId: string, work: Work): Promise<After> {
+  async #turn(projectId: string, work: Work, expected: readonly string[] = []): Promise<After> {
     let seen: readonly string[] = [];
     try {
       const limit = this.#limitOf(work);
-      const turn = { limit, seen: (ids: readonly string[]) => (seen = ids), alone: false };
+      const turn = { limit, seen: (ids: readonly string[]) => (seen = ids), alone: false, expected };
       const result = await this.#beside(projectId, turn);
       if (result === undefined) {
         work.passed += 1;
@@ -256,7 +270,7 @@ export class Router {
         seen = [id];
         // Those before it first, then itself.
         if (at > 0) work.limit = at;
-        else if (ends >= parkedAt) await this.#park(projectId, id);
+        else if (ends >= parkedAtEnds) await this.#park(projectId, id);
         else await this.#routeAlone(projectId, id);
         return 'more';
       }
@@ -303,8 +317,7 @@ export class Router {
   async #beside(projectId: string, how: BatchShape): Promise<BatchResult | undefined> {
     const leave = await gateOf(this.#ctx).enter();
     try {
-      const turn = (): Promise<BatchResult | undefined> => this.#route(projectId, how);
-      return await inTurn(this.#ctx.db, projectId, limits.turnMs, turn);
+      return await inTurn(this.#ctx.db, projectId, limits.turnMs, () => this.#route(projectId, how));
     } finally {
       leave();
     }
@@ -312,15 +325,19 @@ export class Router {
 
   async #route(projectId: string, how: BatchShape): Promise<BatchResult | undefined> {
     const { db, runtime } = this.#ctx;
-    const take: BatchOptions['take'] = (ids) =>
-      takeInHand(this.#ctx, { kind: 'event', lane: `route:${projectId}`, ids, alone: how.alone });
-    const batch = { cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take, ...how };
+    const expected = { kind: 'event', lane: `route:${projectId}`, ids: how.expected ?? [], alone: how.alone } as const;
+    const { ahead, take, letGo } = takeAhead(this.#ctx, expected);
+    const batch = { cache: this.#cache, nextId: this.#nextId, now: runtime.now(), ...how };
     const statementMs = how.limit === 1 ? this.#options.aloneMs : this.#options.batchMs;
-    const result = await db.tx((sql, opened) => routeBatch(this.#ctx, startedRouting(sql, projectId, opened), batch), {
-      statementMs,
-      opening: [routingOpening(projectId, how.limit)],
-    });
+    const result = await db.tx(
+      (sql, opened) => {
+        const told = { last: sql.last, take: (ids: readonly string[]) => take(ids, opened.ahead) };
+        return routeBatch(this.#ctx, startedRouting(sql, projectId, opened.opening), { ...batch, ...told });
+      },
+      { statementMs, opening: routingOpening(projectId, how.limit), ahead },
+    );
     failpoint('route.committed');
+    if (result === undefined) await letGo();
     return result;
   }
 
@@ -376,25 +393,8 @@ export class Router {
       lag.observe(Math.max(0, now - one.receivedMs) / 1_000);
       noteRouting(one, now);
     }
-    for (const status of ['routed', 'unmatched', 'failed'] as const) {
+    for (const status of ['routed', 'unmatched', 'failed'] as const)
       if (counts[status] > 0) this.#count(status, counts[status]);
-    }
     runtime.log.debug({ projectId, ...counts }, 'event.routed');
   }
-}
-
-/** A statement was ended by its time limit: too much for one batch, or held up by somebody else. */
-const tooSlow = '57014';
-
-/** Whether an error says nothing of the events: the database is away, busy, or had two transactions in each other's way. */
-function isPassing(error: unknown): boolean {
-  if (error instanceof Fault) return error.kind === 'unavailable';
-  return /^(40|08|53|55P03|57)/.test(errorCode(error) ?? '');
-}
-
-/** Why, for people: the database's code and text; never a payload, which it does not quote in its message. */
-function reasonOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : 'unknown';
-  const code = errorCode(error);
-  return `${code === undefined ? '' : `${code}: `}${text}`.slice(0, 500);
 }

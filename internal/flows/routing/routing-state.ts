@@ -13,6 +13,7 @@ import {
 } from '../../adapters/store/routing/routing.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import type { Attribution, RoutableTrigger, RoutingAgent, Snapshot, Target } from '../../core/route/route.ts';
+import { compareText } from '../../domain/text.ts';
 
 /** A trigger as the state is asked about it. */
 export type AskingTrigger = RoutableTrigger & { readonly owner: RoutingAgent };
@@ -113,8 +114,7 @@ export function attributionsOn(state: RoutingState, target: Target | null): Attr
 }
 
 const bySessionAndRelation = (a: Attribution, b: Attribution): number =>
-  compare(a.sessionId, b.sessionId) || compare(a.relation, b.relation);
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+  compareText(a.sessionId, b.sessionId) || compareText(a.relation, b.relation);
 
 const asksForSlot = ({ owner, routing }: AskingTrigger): boolean =>
   owner.concurrency === 1 ||
@@ -190,7 +190,7 @@ export function snapshotOf(state: RoutingState, input: SnapshotInput): Snapshot 
   const threads = new Map<string, string>();
   for (const one of tied) if (one.relation === 'thread') threads.set(one.agentId, one.sessionId);
   const standing = [...sessions.values()].map(({ sessionId, agentId }) => ({ id: sessionId, agentId }));
-  if (standing.length > 1) standing.sort((a, b) => compare(a.id, b.id));
+  if (standing.length > 1) standing.sort((a, b) => compareText(a.id, b.id));
   return { agents, sessions: standing, slots, threads, bindings, routed: noneRouted };
 }
 

@@ -15,8 +15,8 @@ import { silent } from '../../base/testkit/postgres.ts';
 import { startLoad } from './load-testkit.ts';
 
 const events = howMany(1_200, 50_000);
-/** Events between two kills. */
-const between = 300;
+/** Events between two kills: the server takes some seconds to come back from each. */
+const between = howMany(300, 1_000);
 
 type DataDir = Awaited<ReturnType<typeof tempDataDir>>;
 let server: Embedded;

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { ParkingBench } from './parking-testkit.ts';
 import { applyAgents, hook, post } from './routing-testkit.ts';
@@ -200,7 +200,7 @@ describe('work that ends the process', () => {
     bench.env = {
       SVC_ROLES: 'api,route,session',
       SVC_SANDBOX: 'process',
-      SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+      SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
     };
     const ids: { [agent: string]: string } = {};
     const stateOf = (agent: string) =>

@@ -61,7 +61,7 @@ export async function sweepRouting(ctx: FlowContext, options: { readonly all?: b
 /** Routes what intake records in this process from now on, until stopped; `stop` waits for what is under way. */
 export function startRouting(ctx: FlowContext): { stop(): Promise<void> } {
   const { router } = routingOf(ctx);
-  const deafen = ctx.ingest?.onRecorded((projectId) => router.wake(projectId));
+  const deafen = ctx.ingest?.onRecorded((projectId, ids) => router.wake(projectId, ids));
   return {
     async stop() {
       deafen?.();

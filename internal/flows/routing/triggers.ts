@@ -8,7 +8,8 @@ import type { RoutableTrigger, RoutingAgent } from '../../core/route/route.ts';
 import { type Template, parseTemplate, type Rendering, renderWithin } from '../../core/template/template.ts';
 import { eventKeySpellings } from '../../domain/events.ts';
 import type { Json } from '../../domain/json.ts';
-import type { Check, Mount, Where } from '../../domain/spec.ts';
+import type { CheckSpec, Mount, Where } from '../../domain/spec.ts';
+import { LRUCache } from '../../base/lru.ts';
 
 export interface RoutedAgent extends RoutingAgent {
   readonly revision: number;
@@ -21,7 +22,7 @@ export interface RoutedTrigger extends RoutableTrigger {
   readonly owner: RoutedAgent;
   readonly message: string | undefined;
   readonly attachedUserPrompt: string | undefined;
-  readonly checks: readonly Check[];
+  readonly checks: readonly CheckSpec[];
 }
 
 export interface ProjectTriggers {
@@ -50,7 +51,7 @@ interface SharedFields {
   readonly routing: RoutedTrigger['routing'];
   readonly message: string | undefined;
   readonly attachedUserPrompt: string | undefined;
-  readonly checks: readonly Check[];
+  readonly checks: readonly CheckSpec[];
 }
 
 /**
@@ -94,7 +95,7 @@ class KeptTrigger implements RoutedTrigger {
   get attachedUserPrompt(): string | undefined {
     return this.#said.attachedUserPrompt;
   }
-  get checks(): readonly Check[] {
+  get checks(): readonly CheckSpec[] {
     return this.#said.checks;
   }
 }
@@ -105,42 +106,32 @@ const templatesMax = 10_000;
 const room = { projects: 20_000, triggers: 400_000 } as const;
 
 export class TriggerCache {
-  /** The one that was asked for the longest ago stands first. */
-  readonly #projects = new Map<string, { readonly cached: Cached; readonly triggers: number }>();
-  readonly #room: { readonly projects: number; readonly triggers: number };
-  #triggers = 0;
+  readonly #projects: LRUCache<string, Cached>;
 
   constructor(most: { readonly projects: number; readonly triggers: number } = room) {
-    this.#room = most;
+    this.#projects = new LRUCache({
+      max: most.projects,
+      maxSize: most.triggers,
+      // A project with more than there is room for is kept alone.
+      sizeCalculation: ({ triggersOf }) => {
+        let triggers = 1;
+        for (const those of triggersOf.values()) triggers += those.length;
+        return Math.min(triggers, most.triggers);
+      },
+    });
   }
 
   /** The triggers of a generation; `sql` reads them where they are not those that are kept. */
   async get(sql: Sql, projectId: string, generation: number): Promise<ProjectTriggers> {
     const known = this.#projects.get(projectId);
-    if (known?.cached.generation === generation) {
-      this.#projects.delete(projectId);
-      this.#projects.set(projectId, known);
-      return known.cached;
-    }
-    const cached = known?.cached ?? makeKept();
+    if (known?.generation === generation) return known;
+    const cached = known ?? makeKept();
     await refresh(cached, sql, projectId);
     cached.generation = generation;
-    this.#forget(projectId);
-    let triggers = 0;
-    for (const those of cached.triggersOf.values()) triggers += those.length;
-    this.#projects.set(projectId, { cached, triggers });
-    this.#triggers += triggers;
-    for (const id of this.#projects.keys()) {
-      const isFull = this.#projects.size > this.#room.projects || this.#triggers > this.#room.triggers;
-      if (!isFull || id === projectId) break;
-      this.#forget(id);
-    }
-    return cached;
-  }
-
-  #forget(projectId: string): void {
-    this.#triggers -= this.#projects.get(projectId)?.triggers ?? 0;
+    // It is weighed again where it is set to another than before.
     this.#projects.delete(projectId);
+    this.#projects.set(projectId, cached);
+    return cached;
   }
 }
 

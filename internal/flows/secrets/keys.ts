@@ -24,7 +24,7 @@ import {
   type SealedUse,
   sealedUses,
 } from '../../adapters/store/secrets/keys.ts';
-import { keyQuarrels, type KeyHolder, registerKey } from '../../adapters/store/secrets/key-holders.ts';
+import { findKeyConflicts, type KeyHolder, registerKey } from '../../adapters/store/secrets/key-holders.ts';
 import type { KeyRing } from '../../adapters/crypto/crypto.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -85,7 +85,7 @@ export async function checkKeys(
 
 async function whyWrong(db: Database, by: KeyHolder, version: number, rows: readonly KeyVersionRow[]): Promise<string> {
   const another = `the master key file has another key as version ${version} than the one`;
-  const quarrels = await keyQuarrels(db);
+  const quarrels = await findKeyConflicts(db);
   const holder = quarrels.find((one) => one.version === version)?.holder ?? null;
   const held = holder === null ? '' : ` and that ${nameOf(holder)} holds`;
   const isSealing = rows.some((row) => row.version === version && row.rows > 0);
@@ -97,7 +97,7 @@ async function whyWrong(db: Database, by: KeyHolder, version: number, rows: read
 export async function diagnoseKeys(
   ctx: FlowContext,
 ): Promise<{ readonly name: string; readonly status: 'error'; readonly message: string; readonly hint: string }[]> {
-  const quarrels = await keyQuarrels(ctx.db);
+  const quarrels = await findKeyConflicts(ctx.db);
   return quarrels.map(({ version, refused, holder }) => ({
     name: 'keys',
     status: 'error',

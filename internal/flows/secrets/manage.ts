@@ -22,14 +22,14 @@ import { isoMillis, type SecretSettings } from '../../../schemas/secret.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { type Actor, type FlowContext, sealingOf } from '../context.ts';
 
 /** The body of a write, as its schema gives it. */
 export type SecretInput = SecretSettings & { readonly value: string };
 
 /** One text for what is not there, is expired where that counts as absent, or is not the caller's to see. */
-export const noSecret = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
+export const noSecret = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 
 const bindingOf = (scope: SecretScope, name: string): SealBinding => ({
   orgId: scope.orgId,

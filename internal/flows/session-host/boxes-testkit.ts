@@ -68,3 +68,41 @@ export async function wentOn(
   assert.deepEqual(more, []);
   assert.ok((now?.epoch ?? 0) > before.epoch, `${now?.name} after ${before.name}`);
 }
+
+const chunks = 200;
+/** What the turn of `stream` says, before `after.`. */
+export const streamed = Array.from({ length: chunks }, (_, n) => `chunk ${n + 1} `).join('');
+
+/** Gives a session at `ready.` a turn that streams for four seconds; the box that it runs in, once it has begun. */
+export async function stream(
+  api: Api,
+  session: string,
+  boxesOf: BoxesOf,
+  { before = '', behind = '!say after.' }: { readonly before?: string; readonly behind?: string } = {},
+): Promise<Box> {
+  await atRest(api, session, 'ready.');
+  const [box] = await running(boxesOf, session);
+  assert.ok(box !== undefined);
+  const sent = await api('POST', `P/sessions/${session}/messages`, {
+    text: `${before}!stream ${chunks} 20\n${behind}`,
+  });
+  assert.ok(sent.status < 300, JSON.stringify(sent.body));
+  await eventually('it has begun', async () => (await saidIn(api, session)).includes('chunk 5 '));
+  return box;
+}
+
+/** That turn went on in that box: nothing failed, nothing was told, and nothing was given in again. */
+export async function wentThrough(
+  api: Api,
+  session: string,
+  { boxesOf, box }: { readonly boxesOf: BoxesOf; readonly box: Box },
+): Promise<void> {
+  const { body } = await api('GET', `P/sessions/${session}/messages?limit=200`);
+  const items = body['items'] as unknown as { kind: string; text: string }[];
+  const notices = items.filter(({ kind }) => kind === 'notice').map(({ text }) => text);
+  assert.deepEqual(notices, []);
+  const { inbox } = await readSession(api, session);
+  assert.deepEqual(inbox, { pending: 0, inFlight: 0, done: 2, failed: 0 } as never);
+  const names = (await running(boxesOf, session)).map(({ name }) => name);
+  assert.deepEqual(names, [box.name]);
+}

@@ -6,6 +6,7 @@ import { connect as connectSocket, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import { limitConnections, sessionConnectionsMax, tooManyConnections } from '../../base/net/connection-limit.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { AgentSpec, ModelSpec } from '../../domain/spec.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
@@ -143,6 +144,7 @@ async function pipeSocket(path: string, address: Address): Promise<{ close(done:
     });
     far.on('close', () => near.destroy());
   });
+  limitConnections(server, sessionConnectionsMax, tooManyConnections(sessionConnectionsMax));
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(path, () =>

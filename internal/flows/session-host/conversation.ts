@@ -5,10 +5,10 @@
 import type { HarnessUpdate, TurnOutcome } from '../../adapters/harness/types.ts';
 import { blockSession, type ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { RunningTurn } from '../../adapters/store/sessions/holds.ts';
-import { beginTurn, endTurn, stopTurn, turnsLostTo } from '../../adapters/store/sessions/turns.ts';
+import { beginTurn, endTurn, stopTurn } from '../../adapters/store/sessions/turns.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { afterTurn, attemptsMax, outOfMemoryText, promptText, type TurnEnd } from '../../core/session/session.ts';
+import { afterTurn, attemptsMax, promptText, type TurnEnd } from '../../core/session/session.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { Inbox } from './inbox.ts';
@@ -16,6 +16,7 @@ import { failureText } from './launch.ts';
 import type { Launched } from './launching.ts';
 import { Mask } from './mask.ts';
 import { Permissions } from './permissions.ts';
+import { lostSandbox, sandboxEnd } from './sandbox-end.ts';
 import { Signal } from './signal.ts';
 import { againNote, countTurn, recapOf } from './tellings.ts';
 import {
@@ -56,15 +57,6 @@ export type ConversationEnd =
 const lookMs = 30_000;
 /** A turn that has passed a cap may end by itself within this; its next call to the model is refused anyway. */
 const capGraceMs = 1_500;
-/** So many turns that want of memory ended within ten minutes fail the session. */
-const memoryEndsMax = 3;
-
-/** What the kernel's ending of a program for want of memory is called; undefined where there was none. */
-async function outOfMemory({ sandbox }: Launched): Promise<string | undefined> {
-  const limitMB = await sandbox.outOfMemory();
-  return limitMB === null ? undefined : outOfMemoryText(limitMB);
-}
-
 /** One launched session, from idle to its end. */
 export class Conversation {
   readonly transcript: Transcript;
@@ -151,7 +143,7 @@ export class Conversation {
     for (;;) {
       const over = this.#over();
       if (over !== undefined) return over;
-      if (wire !== undefined) return { kind: 'relaunch', reason: (await outOfMemory(launched)) ?? wire };
+      if (wire !== undefined) return { kind: 'relaunch', reason: (await sandboxEnd(launched))?.reason ?? wire };
       const seen = this.#wake.mark();
       const capped = launched.money.capped();
       if (capped !== undefined) return this.#block(capped.message);
@@ -219,7 +211,7 @@ export class Conversation {
     await told;
     await launched.money.settled();
     await this.transcript.flush();
-    launched.leavings.soon();
+    launched.results.soon();
     failpoint('session.turn-ended');
     const attempts = Math.max(...messages.map((one) => one.attempts)) + 1;
     const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut);
@@ -320,12 +312,9 @@ export class Conversation {
     // What was told to end has ended, however it did.
     if (isStopped(cut, outcome)) return { kind: 'done' };
     if (outcome.kind === 'lost') {
-      const memory = await outOfMemory(launched);
-      if (memory === undefined) return { kind: 'lost', reason: this.mask.apply(failureText(outcome.failure)) };
-      const before = await turnsLostTo(this.#ctx.db, this.#session.sessionId, { reason: memory, withinSeconds: 600 });
-      if (before < memoryEndsMax - 1) return { kind: 'lost', reason: memory };
-      const reason = `${memory}, ${memoryEndsMax} times within ten minutes`;
-      return { kind: 'failed', cause: 'out_of_memory', retryable: false, reason };
+      const found = await sandboxEnd(launched);
+      if (found === undefined) return { kind: 'lost', reason: this.mask.apply(failureText(outcome.failure)) };
+      return lostSandbox(this.#ctx.db, this.#session.sessionId, found);
     }
     if (outcome.kind !== 'failed') return { kind: 'done' };
     const { cause, retryable } = outcome;

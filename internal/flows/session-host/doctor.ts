@@ -20,6 +20,7 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
   return [
     ...(await checkSandbox(ctx)),
     ...(await checkNamed(ctx)),
+    ...(await checkWays(ctx)),
     ...(await checkLeft(ctx)),
     ...(await checkHarnesses(ctx, found)),
     ...(await checkKeys(ctx, project, found)),
@@ -89,6 +90,19 @@ async function checkNamed(ctx: FlowContext): Promise<SessionCheck[]> {
       const message = `${provider}: ${why}; presets name it`;
       return { name: 'sandbox', status: works ? 'ok' : 'error', message };
     });
+}
+
+/** Whether sandboxes that come to this daemon find it. */
+async function checkWays({ host }: FlowContext): Promise<SessionCheck[]> {
+  const checks: SessionCheck[] = [];
+  for (const name of host === undefined ? [] : [undefined, ...host.providers]) {
+    // That it does not open is told where it is named.
+    const opened = await host?.sandboxes(name).catch(() => null);
+    const message = await opened?.provider.trouble?.();
+    if (message === null || message === undefined || checks.some((one) => one.message === message)) continue;
+    checks.push({ name: 'sandbox', status: 'warning', message, hint: 'sandboxes.kubernetes.dial.address' });
+  }
+  return checks;
 }
 
 /** Reaped every minute: what is still there could not be ended. */

@@ -10,9 +10,13 @@ import type { HostPorts } from '../host-ports.ts';
 const livesMax = 16;
 const lasting = new Set<string>(['docker', 'kubernetes']);
 
+/** Whether it runs sessions in sandboxes that outlive it. */
+export const leavesSandboxes = (ctx: FlowContext, ports: Pick<HostPorts, 'providers'>): boolean =>
+  [ctx.config.sandbox, ...ports.providers].some((name) => lasting.has(name));
+
 /** The daemons of this data directory before this one, which is noted behind them. */
 export async function earlierHosts(ctx: FlowContext, ports: Pick<HostPorts, 'providers'>): Promise<readonly string[]> {
-  if (![ctx.config.sandbox, ...ports.providers].some((name) => lasting.has(name))) return [];
+  if (!leavesSandboxes(ctx, ports)) return [];
   const path = join(ctx.config.dataDir, 'session-hosts');
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return '';

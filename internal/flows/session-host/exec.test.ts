@@ -9,6 +9,7 @@ import { after, before, describe, it } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
+import { reapEnded } from './sandboxes.ts';
 
 const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
 const value = 'sesame-of-the-program';
@@ -129,6 +130,21 @@ describe('svc session exec', () => {
     assert.match(String(engine?.why), /^engine-unreachable: /);
     assert.match(String(own?.missing.snapshot), /sandboxes\.snapshots\.maxMB/);
     await bench.daemon.api('POST', `P/sessions/${waiting}/archive`, {});
+  });
+
+  it('leaves no files of a session that has ended, and those that are nobody’s for later', async () => {
+    const { ctx, api, dataDir } = bench.daemon;
+    const ended = await bench.start('away', '!say never');
+    await api('POST', `P/sessions/${ended}/archive`, {});
+    const seen = new Set<string>();
+    // The daemon looks for such ones by itself, and may be quicker.
+    while (!seen.has(ended)) {
+      for (const id of [ended, randomUUID()]) await mkdir(join(dataDir, 'sandboxes', id), { recursive: true });
+      for (const id of await reapEnded(ctx, new Set([ended]))) assert.notEqual(id, ended, 'its host is at it');
+      for (const id of await reapEnded(ctx, new Set())) seen.add(id);
+    }
+    assert.deepEqual([...seen], [ended]);
+    await api('POST', '/api/v1/sandboxes/reap', {});
   });
 
   it('is audited with what is run, before it is', async () => {

@@ -8,7 +8,7 @@ import type { Mask } from './mask.ts';
 
 /** Lines that wait for whoever reads them; then the program waits. */
 const waitingMax = 64;
-const SIGNALS: { readonly [name: string]: number } = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
+const signals: { readonly [name: string]: number } = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
 
 export interface ExecPlace {
   readonly sandbox: Sandbox;
@@ -28,7 +28,7 @@ export async function* execIn({ sandbox, env, cwd, mask }: ExecPlace, request: E
   try {
     yield* outputOf(child, mask);
     const { code, signal: by } = await child.exited;
-    yield { exitCode: code ?? 128 + (SIGNALS[by ?? 'SIGKILL'] ?? 9) };
+    yield { exitCode: code ?? 128 + (signals[by ?? 'SIGKILL'] ?? 9) };
   } finally {
     signal.removeEventListener('abort', kill);
     await child.kill();

@@ -4,14 +4,14 @@
 import type { LaunchPlan } from '../../adapters/harness/types.ts';
 import type { HeldSandbox, Sandbox, SandboxProcess } from '../../adapters/sandbox/sandbox.ts';
 import { countWraps } from '../../adapters/store/secrets/keys.ts';
-import { endHold, putHold, type TakenSession } from '../../adapters/store/sessions/holds.ts';
+import { endHold, type OfferedSession, putHold } from '../../adapters/store/sessions/holds.ts';
 import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import type { EdgeAuthority } from '../ports.ts';
 import type { Launched, Launching } from './launching.ts';
 import { keepWork } from './snapshots.ts';
 
 /** Sealed: nearly all of it is secret. */
-export interface Held {
+export interface HoldRecord {
   /** Of this shape: another one is not taken over. */
   readonly version: 1;
   readonly box: HeldSandbox;
@@ -30,10 +30,14 @@ const bindingOf = (project: Pick<ProjectRef, 'id' | 'orgId'>, sessionId: string)
   ({ orgId: project.orgId, projectId: project.id, name: sessionId, use: 'session-hold' }) as const;
 
 /** Undefined where it is of another version of the service. */
-export function openHold(ctx: FlowContext, project: ProjectRef, { sessionId, hold }: TakenSession): Held | undefined {
+export function openHold(
+  ctx: FlowContext,
+  project: ProjectRef,
+  { sessionId, hold }: OfferedSession,
+): HoldRecord | undefined {
   const plain = sealingOf(ctx).sealer.open(hold, bindingOf(project, sessionId));
   try {
-    const held = JSON.parse(plain.toString('utf8')) as Held;
+    const held = JSON.parse(plain.toString('utf8')) as HoldRecord;
     return held.version === 1 ? held : undefined;
   } finally {
     plain.fill(0);
@@ -44,14 +48,14 @@ interface HoldOf {
   readonly project: ProjectRef;
   readonly sandbox: Sandbox;
   readonly process: SandboxProcess;
-  readonly leavings: Launched['leavings'];
+  readonly results: Launched['results'];
 }
 
 /** Writes what a session that has just come up is taken over with; nothing where its sandbox does not outlive the daemon. */
 export async function holdSession(
   of: Launching,
   given: HoldOf &
-    Pick<Held, 'plan' | 'cwd'> & {
+    Pick<HoldRecord, 'plan' | 'cwd'> & {
       readonly money: Launched['money'];
       readonly authority: EdgeAuthority | undefined;
       readonly provider: string;
@@ -62,7 +66,7 @@ export async function holdSession(
   const box = sandbox.held?.() ?? null;
   if (box === null || process.lasting === undefined) return {};
   const token = money.keyed.key;
-  const held: Held = {
+  const held: HoldRecord = {
     ...{ version: 1, box, program: process.lasting.id, token, plan, cwd },
     authority: given.authority ?? null,
     hidden: mask.hidden,
@@ -83,13 +87,13 @@ export async function holdSession(
 /** From here on the position of the transcript is written with it. */
 export function keepHeld(
   { ctx, session, progress, transcript, stops }: Launching,
-  { process, sandbox, leavings, project }: HoldOf,
+  { process, sandbox, results, project }: HoldOf,
 ): Pick<Launched, 'leave'> {
   progress.keep((out) => process.lasting?.release(out));
   stops.push(() => (progress.isStopped ? undefined : endHold(ctx.db, session)));
   const leave = async (): Promise<boolean> => {
     if (sandbox.leave === undefined || progress.cursor().unclean) return false;
-    await leavings.now();
+    await results.now();
     // Should nobody come back for it.
     await keepWork(ctx, { session, project, sandbox });
     await transcript.flush();

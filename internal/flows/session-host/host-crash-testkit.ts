@@ -7,7 +7,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import { type Api, apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../../base/testkit/daemon.ts';
 import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
 
@@ -19,18 +19,17 @@ export interface CrashBench {
   remove(): Promise<void>;
 }
 
-const worker = {
-  path: '.svc/agents/worker.yaml',
-  content: JSON.stringify({
-    name: 'worker',
-    harness: 'harness-a',
-    environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
-  }),
+const agent = {
+  name: 'worker',
+  harness: 'harness-a',
+  environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
 };
 
-/** Stores a plain agent and starts a session of it by hand; its id. */
-export async function beginWorker(api: Api, message: string): Promise<string> {
-  assert.equal((await api('POST', 'P/apply', { files: [worker] })).status, 200);
+/** Stores a plain agent, or one that has more to it, and starts a session of it by hand; its id. */
+export async function beginWorker(api: Api, message: string, more: object = {}): Promise<string> {
+  const files = [{ path: '.svc/agents/worker.yaml', content: JSON.stringify({ ...agent, ...more }) }];
+  const applied = await api('POST', 'P/apply', { files });
+  assert.equal(applied.status, 200, JSON.stringify(applied.body));
   const { status, body } = await api('POST', 'P/agents/worker/sessions', { message });
   assert.equal(status, 201, JSON.stringify(body));
   return String(body['id']);
@@ -57,7 +56,7 @@ export async function createCrashBench(
         env: {
           SVC_DATABASE_URL: database.url,
           SVC_MASTER_KEY_FILE: masterKeyFile,
-          SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+          SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
           SVC_SANDBOX: sandbox,
           ...settings,
           ...env,
@@ -115,8 +114,11 @@ export async function eventually(
 }
 
 /** What the scripted agent of a session was told, as it keeps it under a data directory. */
-export async function heardUnder(dataDir: string, session: string): Promise<string[]> {
-  const store = join(dataDir, 'sandboxes', session, 'home', '.scripted-agent');
+export const heardUnder = (dataDir: string, session: string): Promise<string[]> =>
+  heardIn(join(dataDir, 'sandboxes', session, 'home', '.scripted-agent'));
+
+/** As it keeps it in a directory. */
+export async function heardIn(store: string): Promise<string[]> {
   const files = await readdir(store).catch(() => []);
   const texts = await Promise.all(
     files.filter((one) => one.endsWith('.jsonl')).map((one) => readFile(join(store, one), 'utf8')),

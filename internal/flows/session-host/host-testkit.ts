@@ -2,7 +2,7 @@
 // to wait for what the API shows.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import type { Config } from '../../base/config/config.ts';
 import {
   type ApiAnswer,
@@ -55,8 +55,8 @@ export async function createHostBench(
   options: TestDaemonOptions & { readonly lacks?: 'harness-b' } = {},
 ): Promise<HostBench> {
   const config: Partial<Config> = {
-    harnessACommand: SCRIPTED_AGENT,
-    ...(options.lacks === undefined && { harnessBCommand: SCRIPTED_AGENT }),
+    harnessACommand: scriptedAgent,
+    ...(options.lacks === undefined && { harnessBCommand: scriptedAgent }),
     sandbox: 'process',
     ...options.config,
   };

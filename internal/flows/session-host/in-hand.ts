@@ -6,7 +6,7 @@ import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
-import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
+import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, putDown, takeInHand } from '../in-hand.ts';
 
 /** Its launches have ended the process three times in a row: there is no other. */
 export class Parked extends Error {
@@ -29,11 +29,11 @@ export async function withLaunchInHand<T>(
     return act();
   };
   try {
-    if (ends >= parkedAt) {
+    if (ends >= parkedAtEnds) {
       ctx.runtime.log.error({ sessionId, agent }, 'session.parked');
       throw new Parked();
     }
-    if (ends < aloneAt) {
+    if (ends < aloneAtEnds) {
       const leave = await gateOf(ctx).enter();
       return await run().finally(leave);
     }

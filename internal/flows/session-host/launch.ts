@@ -24,8 +24,8 @@ import { channelPorts } from './channels.ts';
 import { converse, starter } from './converse.ts';
 import { systemPromptOf } from './environment.ts';
 import { holdSession } from './hold.ts';
-import { type Launched, type Launching, type LaunchRequest, orTakenDown } from './launching.ts';
-import { artifactsPath, Leavings } from './leavings.ts';
+import { type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
+import { artifactsPath, ResultCollector } from './result-collector.ts';
 import { missingKey } from './model-keys.ts';
 import { placeOf } from './place.ts';
 import { networkOf } from './network.ts';
@@ -34,7 +34,7 @@ import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
 import { isRestored, keepWork } from './snapshots.ts';
 import { StageWatch } from './stage-watch.ts';
-import { openSecrets, openWays, type Ways } from './ways.ts';
+import { openSecrets, wireSession, type SessionWiring } from './wiring.ts';
 import { watchWire } from './wire.ts';
 
 /** A program that is not there now and may be later: the session waits for it. */
@@ -62,7 +62,7 @@ export function failureText(error: unknown): string {
  * ends it, whatever it was at.
  */
 export const launch = (ctx: FlowContext, ports: HostPorts, request: LaunchRequest): Promise<Launched> =>
-  orTakenDown(ctx, ports, request, bringUp);
+  launchOrStop(ctx, ports, request, bringUp);
 
 async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const { ctx, ports, session, signal, mask } = of;
@@ -85,11 +85,11 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const { sandbox, money } = stage;
   const { cwd, notes } = await provision(ctx, { ports, session, facts, preset, ...stage, signal });
   signal.throwIfAborted();
-  const leavings = new Leavings(ctx, { session, sandbox, mounts: spec.mounts, mask });
+  const results = new ResultCollector(ctx, { session, sandbox, mounts: spec.mounts, mask });
   let isKept = false;
   // Before the sandbox is stopped, and after its harness is.
   of.stops.push(() => (isKept ? keepWork(ctx, { session, project: facts.project, sandbox }) : undefined));
-  of.stops.push(() => (of.progress.isStopped ? undefined : leavings.now()));
+  of.stops.push(() => (of.progress.isStopped ? undefined : results.now()));
   ports.places.set(session.sessionId, placeOf({ ...stage, cwd, mask }));
   of.stops.push(() => void ports.places.delete(session.sessionId));
   failpoint('session.provisioned');
@@ -129,8 +129,8 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const opened = await converse(of, facts, { start, authorization: plan.toolsAuthorization, origin, cwd });
   const { connection, isAmnesic, process: harness } = opened;
   const keep = { ...stage, process: harness, provider: sandboxes.name, project: facts.project };
-  const leave = await holdSession(of, { ...keep, plan, cwd, leavings });
-  return { connection, isAmnesic, money, sandbox, leavings, keepWork: () => void (isKept = true), ...leave };
+  const leave = await holdSession(of, { ...keep, plan, cwd, results });
+  return { connection, isAmnesic, money, sandbox, results, keepWork: () => void (isKept = true), ...leave };
 }
 
 async function makeDirectories({ signal }: Launching, sandbox: Sandbox, plan: LaunchPlan): Promise<void> {
@@ -139,7 +139,7 @@ async function makeDirectories({ signal }: Launching, sandbox: Sandbox, plan: La
   if (made.code !== 0) throw new Error(`the sandbox cannot make a directory: ${made.output.trim()}`);
 }
 
-interface Stage extends Ways {
+interface Stage extends SessionWiring {
   readonly sandbox: Sandbox;
   readonly isFresh: boolean;
   /** Values that must not show. */
@@ -176,7 +176,7 @@ async function openStage(
   });
   failpoint('session.sandbox-open');
   await watchWire(ctx, session, sandbox);
-  const ways = await openWays(ctx, ports, { ...of, facts, model, sandbox, network, secrets });
+  const ways = await wireSession(ctx, ports, { ...of, facts, model, sandbox, network, secrets });
   signal.throwIfAborted();
   const cache = await ports.setupCache(sealingOf(ctx));
   const masked = secrets.values.filter((value) => value.length > 3);
@@ -194,9 +194,9 @@ async function openSandbox(
   facts: LaunchFacts,
   given: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & { readonly preset: Preset } & SandboxWatch,
 ): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
-  const { ctx, session, stops } = of;
+  const { ctx, session, stops, signal } = of;
   const { readOnlyPaths, fenced, preset, onStage } = given;
-  const watch: SandboxWatch = onStage === undefined ? {} : { onStage };
+  const watch: SandboxWatch = { signal, ...(onStage !== undefined && { onStage }) };
   const { resources } = facts.environment ?? {};
   const changes: SandboxChanges = {
     fenced: fenced === true,

@@ -9,7 +9,7 @@ import type { Semaphore } from '../../base/semaphore.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import type { ModelBudget } from './channels.ts';
-import type { Leavings } from './leavings.ts';
+import type { ResultCollector } from './result-collector.ts';
 import type { Mask } from './mask.ts';
 import type { Progress } from './progress.ts';
 import type { Transcript } from './transcript.ts';
@@ -18,7 +18,7 @@ export interface Launched {
   readonly connection: HarnessConnection;
   readonly money: ModelBudget;
   readonly sandbox: Sandbox;
-  readonly leavings: Leavings;
+  readonly results: ResultCollector;
   /** What it holds is kept for another daemon, once its harness has ended. */
   keepWork(): void;
   /** True where the conversation could not be resumed and the harness begins anew. */
@@ -50,7 +50,7 @@ export interface LaunchRequest {
 }
 
 /** What `bring` gives; all that it has opened is closed where it throws, and by `down`. */
-export async function orTakenDown(
+export async function launchOrStop(
   ctx: FlowContext,
   ports: HostPorts,
   request: LaunchRequest,

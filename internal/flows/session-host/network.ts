@@ -3,7 +3,7 @@
 
 import type { Sandbox, SandboxProvider } from '../../adapters/sandbox/sandbox.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
-import { injectionOutside, together } from '../../core/egress/egress.ts';
+import { injectionOutside, intersectHosts } from '../../core/egress/egress.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
@@ -28,7 +28,7 @@ export function networkOf(
     alwaysFenced,
   }: Pick<SandboxProvider, 'capabilities' | 'alwaysFenced'>,
 ): SessionNetwork {
-  const allow = together(ports.allow, project.network?.allow);
+  const allow = intersectHosts(ports.allow, project.network?.allow);
   const fenced = ports.fenced || allow !== undefined || alwaysFenced === true;
   return { fenced, allow: allow ?? [], hasEdge: fenced && networkFence && injectionEdge && ctx.egress !== undefined };
 }

@@ -12,7 +12,7 @@ import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts, Preset } from '../host-ports.ts';
-import { markMounted } from './leavings.ts';
+import { markMounted } from './result-collector.ts';
 import { isCloned, mountRequests } from './mounts.ts';
 import type { StageWatch } from './stage-watch.ts';
 

@@ -51,7 +51,7 @@ const works = (workingDirectory: string, refused: RegExp | 'up' | null): Judged 
 const long = 'v'.repeat(140_000);
 
 /** Without what needs settings: those are of the tests that make them. */
-export const JUDGED: readonly Judged[] = [
+export const judged: readonly Judged[] = [
   at('/', system),
   at('/etc', system),
   at('/etc/app', system),

@@ -9,13 +9,14 @@ import type {
   SandboxProvider,
 } from '../../adapters/sandbox/sandbox.ts';
 import { sandboxSessions, sessionPeers } from '../../adapters/store/operations/peers.ts';
-import { liveSessions } from '../../adapters/store/sessions/turns.ts';
+import { endedSessions, liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { Fault } from '../../domain/fault.ts';
+import { uuid } from '../../domain/uuid.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
-import { askAll, type HandingOn } from '../peers.ts';
+import { askAll, type ForwardedRequest } from '../peers.ts';
 import { keepsWork } from './snapshots.ts';
 
 export interface ProviderView {
@@ -112,7 +113,11 @@ export interface EngineView {
 }
 
 /** Of this daemon, where it runs sessions, else of another that does; without providers where none is reached. */
-export async function engineView(ctx: FlowContext, path: string, on: HandingOn | undefined): Promise<EngineView> {
+export async function engineView(
+  ctx: FlowContext,
+  path: string,
+  on: ForwardedRequest | undefined,
+): Promise<EngineView> {
   const { host } = ctx;
   if (host !== undefined) {
     const { allow = null, fenced } = host;
@@ -124,7 +129,7 @@ export async function engineView(ctx: FlowContext, path: string, on: HandingOn |
   return answers[0] ?? { daemon: ctx.daemonId, providers: [], fenced: false, allow: null };
 }
 
-const isSession = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id);
+const isSession = (id: string): boolean => uuid.test(id);
 
 /** A box in which an image is built for a session is its session's. */
 const sessionOf = (id: string): string => id.replace(/-build$/, '');
@@ -171,7 +176,9 @@ export async function ownSandboxes(ctx: FlowContext): Promise<SandboxView[]> {
   );
   return found.map(({ id, running }) => {
     const session = known.get(id);
-    const state = session?.live !== true ? 'left' : running ? 'running' : 'resting';
+    // Of one that another daemon has taken over what is here rests, though its box has this one's label.
+    const isHere = session?.home === null || session?.home === ctx.config.dataDir;
+    const state = session?.live !== true ? 'left' : running && isHere ? 'running' : 'resting';
     const { org = null, project = null, agent = null } = session ?? {};
     const { provider: kind = null, image = null } = session?.sandbox ?? {};
     const sessionState = session?.state ?? null;
@@ -183,7 +190,7 @@ export async function ownSandboxes(ctx: FlowContext): Promise<SandboxView[]> {
 export async function listSandboxes(
   ctx: FlowContext,
   path: string,
-  on: HandingOn | undefined,
+  on: ForwardedRequest | undefined,
 ): Promise<{ readonly items: readonly SandboxView[]; readonly unreachable: readonly string[] }> {
   const own = await ownSandboxes(ctx);
   if (on === undefined) return { items: own, unreachable: [] };
@@ -193,13 +200,25 @@ export async function listSandboxes(
 }
 
 /** Ends what no live session owns, on this host. Gives the sessions whose sandboxes they were. */
-export async function reapOwn(ctx: FlowContext): Promise<string[]> {
-  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
-  const owned = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
+export const reapOwn = (ctx: FlowContext): Promise<string[]> =>
+  reap(ctx, async (ids) => {
     const live = await liveSessions(ctx.db, ids.filter((id) => isSession(sessionOf(id))).map(sessionOf));
     // What is called by no session's id is not ours to remove.
     return new Set(ids.filter((id) => live.has(sessionOf(id)) || !isSession(sessionOf(id))));
-  };
+  });
+
+/** As `reapOwn`, of sessions that have ended alone, but for those that a host is still at. */
+export const reapEnded = (ctx: FlowContext, held: ReadonlySet<string>): Promise<string[]> =>
+  reap(ctx, async (ids) => {
+    const ended = await endedSessions(ctx.db, ids.filter((id) => isSession(sessionOf(id))).map(sessionOf));
+    return new Set(ids.filter((id) => !ended.has(sessionOf(id)) || held.has(sessionOf(id))));
+  });
+
+async function reap(
+  ctx: FlowContext,
+  owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>,
+): Promise<string[]> {
+  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
   // An engine first: once the files on this machine are gone, nothing here tells whose its boxes were.
   const all = (await openProviders(ctx.host)).toSorted((a, b) => Number(b.alwaysFenced) - Number(a.alwaysFenced));
   const gone = new Set<string>();
@@ -220,7 +239,7 @@ export async function reapOwn(ctx: FlowContext): Promise<string[]> {
 export async function reapSandboxes(
   ctx: FlowContext,
   path: string,
-  on: HandingOn | undefined,
+  on: ForwardedRequest | undefined,
   actor: Actor,
 ): Promise<{ readonly reaped: readonly string[]; readonly unreachable: readonly string[] }> {
   await ctx.db.tx(async (tx) =>

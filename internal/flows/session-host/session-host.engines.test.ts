@@ -10,12 +10,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { lacking, startEngine, testImage, type TestEngine } from '../../adapters/engine/engine-testkit.ts';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
-import { createHostBench, type HostBench } from './host-testkit.ts';
-import { JUDGED, type Judged, judgeBothWays } from './refusals-testkit.ts';
+import { eventually } from './host-crash-testkit.ts';
+import { createHostBench, type HostBench, type TurnView } from './host-testkit.ts';
+import { judged, type Judged, judgeBothWays } from './refusals-testkit.ts';
 
 const missing = lacking('docker');
 
-const ON_ENGINES: readonly Judged[] = [
+const onEngines: readonly Judged[] = [
   {
     what: 'a preset without an image',
     environment: { image: { kind: 'preset', name: 'bare' } },
@@ -32,6 +33,9 @@ const ON_ENGINES: readonly Judged[] = [
   },
 ];
 
+/** Another image while the tests run. */
+const movedImage = 'svc-moved:latest';
+
 describe('sessions on an engine', { skip: missing !== null && missing }, () => {
   let engine: TestEngine;
   let bench: HostBench;
@@ -43,6 +47,7 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
     await repository.commit({ 'a.txt': 'one\n' });
     server = await new GitServer({ root: dir }).start();
     engine = await startEngine('docker');
+    await engine.tag(testImage, movedImage);
     const config = {
       sandbox: 'docker',
       allowPrivateNetwork: true,
@@ -54,6 +59,7 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
           presets: {
             base: { image: testImage },
             node24: { image: testImage },
+            moved: { image: movedImage },
             gone: { image: '127.0.0.1:1/none:x' },
             bare: {},
             plain: { provider: 'process' },
@@ -70,6 +76,10 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
         steps: ['echo built > /usr/built'],
         env: { PLAIN: 'word' },
         resources: { memoryMB: 512, cpuCount: 1 },
+      }),
+      moved: environment('moved', {
+        steps: ['echo built > /usr/built'],
+        setup: [{ name: 'made', commands: ['echo made > ~/made'], cache: { key: 'v1', paths: ['/home/user/made'] } }],
       }),
       gone: environment('gone'),
       plain: environment('plain'),
@@ -88,6 +98,18 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
       ({ state, said }) => state === 'failed' || (state === 'idle' && said.endsWith('.the-end.')),
     );
     return { session, view };
+  };
+
+  /** Ends a session, and waits for the end of its volume. */
+  const goneSoon = async (session: string): Promise<void> => {
+    const archived = await bench.daemon.api('POST', `P/sessions/${session}/archive`, {});
+    assert.equal(archived.status, 200);
+    let status = 200;
+    for (let tries = 0; tries < 300 && status !== 404; tries += 1) {
+      await sleep(100);
+      ({ status } = await engine.api('GET', `/v1.41/volumes/svc-${session}`));
+    }
+    assert.equal(status, 404);
   };
 
   it('run in the image of their preset, fenced, with their steps, and are recorded with its digest', async () => {
@@ -113,6 +135,29 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
     );
   });
 
+  it('run their steps and setup again where the tag of their image is moved, and find both else', async () => {
+    const seen = async () => {
+      const { view } = await run('moved', 'cat /usr/built ~/made');
+      assert.match(view.said, /^built\nmade\n/, JSON.stringify(view.body));
+      const all = view.body['provisioning'] as unknown as { stage: string; name?: string; cache?: string }[];
+      const steps = all.flatMap(({ stage, name, cache }) => (stage === 'setup' ? [`${name} ${cache}`] : []));
+      return { steps, digest: (view.body['sandbox'] as unknown as { digest: string }).digest };
+    };
+    const first = await seen();
+    assert.deepEqual(first.steps, ['image miss', 'made miss']);
+    assert.deepEqual(await seen(), { ...first, steps: ['image hit', 'made hit'] });
+    const { body } = await engine.api('POST', '/v1.41/containers/create', { Image: testImage, Cmd: ['true'] });
+    const made = await engine.api(
+      'POST',
+      `/v1.41/commit?container=${(body as { Id: string }).Id}&repo=svc-moved&tag=latest`,
+      {},
+    );
+    assert.equal(made.status, 201);
+    const digest = (made.body as { Id: string }).Id;
+    assert.notEqual(digest, first.digest);
+    assert.deepEqual(await seen(), { ...first, digest });
+  });
+
   it('keep home and work when their box is gone, and go on', async () => {
     const { session } = await run('inside', 'echo kept > ~/file');
     const { body } = await engine.api(
@@ -124,14 +169,42 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
     await bench.send(session, '!exec cat ~/file\n!say .again.');
     const view = await bench.until(session, ({ said }) => said.endsWith('.again.'));
     assert.match(view.said, /kept\n.*\.again\.$/s);
-    const archived = await bench.daemon.api('POST', `P/sessions/${session}/archive`, {});
-    assert.equal(archived.status, 200);
-    let status = 200;
-    for (let tries = 0; tries < 300 && status !== 404; tries += 1) {
-      await sleep(100);
-      ({ status } = await engine.api('GET', `/v1.41/volumes/svc-${session}`));
+    await goneSoon(session);
+  });
+
+  it('leave nothing behind within thirty seconds of their end, also where none of them runs here', async () => {
+    const { session } = await run('inside', 'true');
+    const filters = encodeURIComponent(JSON.stringify({ label: [`svc/session=${session}`] }));
+    const { body } = await engine.api('GET', `/v1.41/containers/json?filters=${filters}`);
+    const [box] = body as { Id: string }[];
+    await engine.api('DELETE', `/v1.41/containers/${box?.Id}?force=true`);
+    await bench.until(session, (view) => view.body['loaded'] === (false as never));
+    assert.equal((await engine.api('GET', `/v1.41/volumes/svc-${session}`)).status, 200);
+    await goneSoon(session);
+  });
+
+  it('are suspended in the words of the engine that ends their box, go on, and fail after three times', async () => {
+    const session = await bench.start('inside', '!say ready');
+    await bench.until(session, ({ state, said }) => state === 'idle' && said === 'ready');
+    await bench.send(session, '!exec sleep 600');
+    const filters = encodeURIComponent(JSON.stringify({ label: [`svc/session=${session}`] }));
+    const seen = new Set<string>();
+    for (const time of [1, 2, 3]) {
+      await bench.until(session, ({ state }) => state === 'running');
+      const { body } = await engine.api('GET', `/v1.41/containers/json?filters=${filters}`);
+      const [box] = body as { Id: string }[];
+      assert.ok(box !== undefined && !seen.has(box.Id));
+      seen.add(box.Id);
+      await engine.api('DELETE', `/v1.41/containers/${box.Id}?force=true`);
+      let lost: readonly TurnView[] = [];
+      await eventually('its turn is lost', async () => {
+        lost = (await bench.turns(session)).filter(({ error }) => error !== null);
+        return lost.length === time;
+      });
+      assert.match(lost.at(-1)?.error ?? '', /^its engine has ended its sandbox: the box (was removed|ended)/);
     }
-    assert.equal(status, 404);
+    const view = await bench.until(session, ({ state }) => state === 'failed');
+    assert.match(view.reason ?? '', /^its engine has ended its sandbox: .*, 3 times within ten minutes$/);
   });
 
   it('fail in the words of what is wrong, or wait for the engine and say so', async () => {
@@ -150,7 +223,7 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
   });
 
   it('are refused at apply where a launch would be, and come up where apply takes them', async () => {
-    await judgeBothWays(bench, [...JUDGED, ...ON_ENGINES]);
+    await judgeBothWays(bench, [...judged, ...onEngines]);
     const more = { resources: { cpuCount: 4_096 } };
     await bench.apply({ many: { environment: { name: 'many', image: { kind: 'preset', name: 'base' }, ...more } } });
     const session = await bench.start('many', 'x');

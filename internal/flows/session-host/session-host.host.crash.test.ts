@@ -14,7 +14,7 @@ import {
   spawnDaemon,
   tempDataDir,
 } from '../../base/testkit/daemon.ts';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { beginWorker, createCrashBench, eventually, heardUnder, processesOf } from './host-crash-testkit.ts';
 
@@ -132,7 +132,7 @@ describe('a session whose host or sandbox is gone', () => {
     const data = await tempDataDir();
     const daemon = spawnDaemon({
       dataDir: data.path,
-      env: { SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT), SVC_SANDBOX: 'process' },
+      env: { SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent), SVC_SANDBOX: 'process' },
     });
     try {
       const { url } = await daemon.ready;

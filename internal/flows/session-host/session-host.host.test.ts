@@ -4,7 +4,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { harnessPackage } from '../../adapters/harness/harness.ts';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 describe('a session that runs', () => {
@@ -132,7 +132,7 @@ describe('what an operator sees of sessions', () => {
       const root = join(keyless.daemon.dataDir, 'harnesses/harness-b/node_modules', name);
       await mkdir(dirname(join(root, entry)), { recursive: true });
       await writeFile(join(root, 'package.json'), JSON.stringify({ version, type: 'module' }));
-      await writeFile(join(root, entry), `await import(${JSON.stringify(SCRIPTED_AGENT.at(-1))});\n`);
+      await writeFile(join(root, entry), `await import(${JSON.stringify(scriptedAgent.at(-1))});\n`);
       await keyless.apply({ other: { harness: 'harness-b' } });
       const session = await keyless.start('other', '!say with a key');
       const { state, body } = await keyless.until(session, (view) => view.reason === 'key');
@@ -159,7 +159,7 @@ describe('what an operator sees of sessions', () => {
         String(failing.body['reasonText']),
         /^the command of harness-a, .*agent\.sh, is no program that can be run here$/,
       );
-      await writeFile(program, `#!/bin/sh\nexec ${SCRIPTED_AGENT.join(' ')}\n`);
+      await writeFile(program, `#!/bin/sh\nexec ${scriptedAgent.join(' ')}\n`);
       await chmod(program, 0o755);
       await late.until(session, (view) => view.state === 'idle' && view.said === 'found');
     } finally {

@@ -10,12 +10,12 @@ import { findProgram } from '../../adapters/sandbox/sandbox.ts';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
-import { JUDGED, type Judged, judgeBothWays } from './refusals-testkit.ts';
+import { judged, type Judged, judgeBothWays } from './refusals-testkit.ts';
 
 const here = await findProgram('bwrap', process.env['PATH'] ?? '');
 const secrets = (a: string, b: string) => ({ env: { A: { $secret: a }, B: { $secret: b } } });
 
-const SETTINGS: readonly Judged[] = [
+const settings: readonly Judged[] = [
   {
     what: 'more processors than the preset allows',
     environment: { resources: { cpuCount: 3 }, image: { kind: 'preset', name: 'small' } },
@@ -108,7 +108,7 @@ describe('what a launch refuses', { skip: here === null && 'no bubblewrap on thi
   });
 
   it('apply refuses at the place that is wrong, and what apply takes comes up', async () => {
-    await judgeBothWays(bench, [...JUDGED, ...SETTINGS]);
+    await judgeBothWays(bench, [...judged, ...settings]);
   });
 
   it('a list of hosts that no session could go by is refused where it is set', async () => {

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { startToolServer, type ToolServer } from '../../../testdata/scripted-agent/tool-server.ts';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import { ConfigError } from '../../base/config/config.ts';
 import { type AuthorizationBench, startAuthorizationBench } from '../../base/testkit/authorization-server.ts';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
@@ -83,7 +83,7 @@ describe('what a fenced session can see', () => {
     const config = {
       sandbox: 'bubblewrap',
       allowPrivateNetwork: true,
-      harnessACommand: [...SCRIPTED_AGENT, join(root, 'pkg', 'settings.json')],
+      harnessACommand: [...scriptedAgent, join(root, 'pkg', 'settings.json')],
       file: { sessions: { fenced: true }, providers: { model: { 'provider-a': { baseUrl: stub.url } } } },
       secretEnv: () => drawn['key of the model'],
     } as const;

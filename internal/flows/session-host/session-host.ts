@@ -5,26 +5,27 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from '../../domain/fault.ts';
-import { type ClaimedSession, leaseSeconds, renewLeases, standingLeases } from '../../adapters/store/sessions/hosts.ts';
-import { type TakenSession, takeOverSessions } from '../../adapters/store/sessions/holds.ts';
+import { type ClaimedSession, leaseSeconds, renewLeases, heldLeases } from '../../adapters/store/sessions/hosts.ts';
+import { offeredSessions, type TakenSession, takeOverSessions } from '../../adapters/store/sessions/holds.ts';
 import { awaitPlaces, claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
 import { sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
 import { placesToAskBack } from '../../core/session/session.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { type Harness, HARNESSES } from '../../domain/spec.ts';
+import { type Harness, harnessNames } from '../../domain/spec.ts';
 import type { HostPorts, ToolListings } from '../host-ports.ts';
 import type { FlowContext } from '../context.ts';
-import { earlierHosts } from './earlier.ts';
+import { earlierHosts, leavesSandboxes } from './earlier.ts';
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
-import { reapOwn } from './sandboxes.ts';
+import { reapEnded, reapOwn } from './sandboxes.ts';
 import { Signal } from './signal.ts';
+import { isInReach } from './resume-launch.ts';
 
 export type * from '../host-ports.ts';
 export { diagnoseSessions } from './doctor.ts';
 export { engineView, listSandboxes, reapSandboxes } from './sandboxes.ts';
 export { upkeepTurn } from './upkeep.ts';
 
-const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 60_000, fenceMs: 1_000 } as const;
+const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 20_000, fenceMs: 1_000 } as const;
 /** Looks that others' writes ask for begin at least so far apart, however often they do. */
 const toldMs = 25;
 /** A host that could not renew for so long lets go before another one may begin. */
@@ -54,6 +55,7 @@ export class SessionHost {
   #putOff: NodeJS.Timeout | undefined;
   #stopping: Promise<void> | undefined;
   #fence: NodeJS.Timeout | undefined;
+  #reaps = 0;
   /** By session: when its lease was last known to stand, on the monotonic clock. */
   readonly #renewed = new Map<Running, number>();
 
@@ -135,7 +137,7 @@ export class SessionHost {
     const { db } = this.#ctx;
     this.#lookedAt = performance.now();
     const mine = [...this.#running.values()];
-    const standing = await standingLeases(
+    const standing = await heldLeases(
       db.vital,
       mine.map((one) => one.lease),
     );
@@ -143,6 +145,7 @@ export class SessionHost {
     for (const id of await sessionsWithNews(db, [...standing])) this.#running.get(id)?.wake();
     const harnesses = await this.#usable();
     if (harnesses.length === 0) return;
+    await this.#takeOffered();
     const room = this.#ports.maxSessions - this.#held().length;
     if (room > 0) await this.#claim(harnesses, Math.min(room, claimMax));
     await this.#askBack(harnesses);
@@ -210,6 +213,24 @@ export class SessionHost {
     for (const session of taken) this.#run(session, at, session);
   }
 
+  /**
+   * What another daemon has let go of in a box that is in reach is gone on with before its lease is over. It takes one of
+   * this daemon's places; of its project's it has one already, over the whole installation, until its lease is over.
+   */
+  async #takeOffered(): Promise<void> {
+    const { db, daemonId, config } = this.#ctx;
+    const room = this.#ports.maxSessions - this.#held().length;
+    if (room <= 0 || !leavesSandboxes(this.#ctx, this.#ports)) return;
+    const offered: string[] = [];
+    for (const one of await offeredSessions(db, room)) {
+      if (await isInReach(this.#ctx, this.#ports, one)) offered.push(one.sessionId);
+    }
+    const at = performance.now();
+    const taken = await takeOverSessions(db, { daemonId, home: config.dataDir, offered });
+    if (taken.length > 0) failpoint('session.taken');
+    for (const session of taken) this.#run(session, at, session);
+  }
+
   /** Harnesses whose program is here; sessions of the others are told why they wait. */
   async #usable(): Promise<readonly Harness[]> {
     const now = this.#ctx.runtime.now().getTime();
@@ -220,7 +241,7 @@ export class SessionHost {
     }
     const usable: Harness[] = [];
     const missing = new Map<Harness, string>();
-    for (const harness of HARNESSES) {
+    for (const harness of harnessNames) {
       const program = await this.#ports.program(harness);
       if ('missing' in program) missing.set(harness, program.missing);
       else usable.push(harness);
@@ -233,9 +254,14 @@ export class SessionHost {
     return usable;
   }
 
-  /** Ends and removes what earlier lives of this data directory left of sessions that have ended. */
+  /**
+   * Ends and removes what is left of sessions that have ended where no host was at them, within thirty seconds of their end,
+   * and now and then what is nobody's.
+   */
   async #reap(): Promise<void> {
-    await reapOwn(this.#ctx);
+    this.#reaps += 1;
+    if (this.#reaps % 3 === 1) await reapOwn(this.#ctx);
+    else await reapEnded(this.#ctx, new Set(this.#running.keys()));
   }
 
   async #renew(): Promise<void> {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import { apiClient, startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 import { upkeepTurn } from './session-host.ts';
@@ -52,7 +52,7 @@ describe('the work of a session', () => {
     const config = {
       ...{
         masterKeyFile: ctx.config.masterKeyFile,
-        harnessACommand: SCRIPTED_AGENT,
+        harnessACommand: scriptedAgent,
         sandbox: 'process' as const,
         file,
       },

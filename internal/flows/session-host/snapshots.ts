@@ -26,7 +26,7 @@ import { countWraps } from '../../adapters/store/secrets/keys.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
 import { Semaphore } from '../../base/semaphore.ts';
-import { through } from '../../base/through.ts';
+import { pipeThrough } from '../../base/through.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
 
@@ -104,7 +104,7 @@ async function keep(
 
 function packed(sandbox: Sandbox, part: SnapshotPart, signal: AbortSignal): AsyncIterable<Buffer> {
   const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
-  return through(packPart(sandbox, part, signal), createZstdCompress(level));
+  return pipeThrough(packPart(sandbox, part, signal), createZstdCompress(level));
 }
 
 /** Cuts a stream into pieces of one size; the last may be shorter, and is empty for an empty stream. */
@@ -139,7 +139,7 @@ async function restoreWork(
   const key = sealingOf(ctx).sealer.open(found, bindingOf(project, sessionId));
   try {
     const parts = found.parts as readonly SnapshotPart[];
-    await restoreParts(sandbox, parts, (part) => through(pieces(ctx.db, found, part, key), createZstdDecompress()));
+    await restoreParts(sandbox, parts, (part) => pipeThrough(pieces(ctx.db, found, part, key), createZstdDecompress()));
   } finally {
     key.fill(0);
   }

@@ -5,11 +5,11 @@ import {
   type ClaimedSession,
   type Lease,
   renewLeases,
-  standingLeases,
+  heldLeases,
   suspendLeases,
   waitAgain,
 } from '../../adapters/store/sessions/hosts.ts';
-import type { TakenSession } from '../../adapters/store/sessions/holds.ts';
+import { offerHold, type TakenSession } from '../../adapters/store/sessions/holds.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { unloadSession } from '../../adapters/store/sessions/places.ts';
 import { EngineError, isWaitingCode } from '../../adapters/engine/engine.ts';
@@ -31,7 +31,7 @@ import { Parked, withLaunchInHand } from './in-hand.ts';
 import { failureText, launch, ProgramMissing } from './launch.ts';
 import type { Launched, LaunchRequest } from './launching.ts';
 import { noteOf } from './spans.ts';
-import { NotTaken, takeUp, type TakenUp } from './take-up.ts';
+import { TakeOverRefused, resumeLaunch, type ResumedLaunch } from './resume-launch.ts';
 
 /** A program that is not there is looked for again after this. */
 const missingMs = 10_000;
@@ -181,19 +181,20 @@ export class Supervisor {
   }
 
   /** Goes on with what was left; undefined where it cannot, and the session is suspended. */
-  async #takeUp(taken: TakenSession, hold: Hold): Promise<TakenUp | undefined> {
+  async #takeUp(taken: TakenSession, hold: Hold): Promise<ResumedLaunch | undefined> {
     const { conversation } = hold;
     const { log } = this.#ctx.runtime;
     const { sessionId, agent, epoch } = taken;
     const began = performance.now();
     try {
-      const up = await takeUp(this.#ctx, this.#ports, this.#request(taken, conversation, hold.launching), taken);
+      const up = await resumeLaunch(this.#ctx, this.#ports, this.#request(taken, conversation, hold.launching), taken);
       hold.launched = up;
+      failpoint('session.taken-up');
       const ms = Math.round(performance.now() - began);
       log.info({ sessionId, agent, epoch, turn: up.turn?.id, ms }, 'session.taken_up');
       return up;
     } catch (error) {
-      const why = error instanceof NotTaken ? { reason: error.message } : { err: error };
+      const why = error instanceof TakeOverRefused ? { reason: error.message } : { err: error };
       log.warn({ sessionId, agent, epoch, ...why }, 'session.not_taken_up');
       await withRetry(this.#ctx, () => suspendLeases(this.#ctx.db, [taken], 'its host was lost'));
       return undefined;
@@ -208,8 +209,9 @@ export class Supervisor {
     try {
       if (!(await launched.leave())) return false;
       await launched.down();
-      // Who comes back has as long as a daemon that was killed.
+      // Who comes back has as long as a daemon that was killed, where no other one reaches the box.
       await renewLeases(db, daemonId, [session]);
+      await offerHold(db, session);
       runtime.log.info({ sessionId: session.sessionId, epoch: session.epoch }, 'session.left_running');
       return true;
     } catch (error) {
@@ -255,7 +257,7 @@ export class Supervisor {
   ): Promise<ConversationEnd> {
     const { log } = this.#ctx.runtime;
     if (isDraining) return { kind: 'drained' };
-    const standing = await standingLeases(this.#ctx.db, [session]);
+    const standing = await heldLeases(this.#ctx.db, [session]);
     if (!standing.has(session.sessionId)) return { kind: 'gone' };
     if (error instanceof ProgramMissing) {
       const retryAt = new Date(this.#ctx.runtime.now().getTime() + missingMs);
@@ -336,7 +338,7 @@ export class Supervisor {
 
   async #fail(session: ClaimedSession, reason: string): Promise<void> {
     const fail = async (locked: RoutingTx): Promise<void> => {
-      const standing = await standingLeases(locked, [session]);
+      const standing = await heldLeases(locked, [session]);
       if (standing.has(session.sessionId)) await endSession(this.#ctx, locked, session.sessionId, 'failed', reason);
     };
     await inProject(this.#ctx.db, session.projectId, fail, { waitMs: projectWaitMs });

@@ -15,7 +15,7 @@ import {
   replaceableSlots,
 } from '../../adapters/store/sessions/upkeep.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { SESSION_STATES, isLive, successorAfterMs } from '../../core/session/session.ts';
+import { sessionStates, isLive, successorAfterMs } from '../../core/session/session.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
@@ -47,7 +47,7 @@ export async function upkeepTurn(ctx: FlowContext): Promise<void> {
 async function measure(ctx: FlowContext): Promise<number> {
   const gauge = ctx.metrics.gauge('svc_sessions', 'Live sessions of the installation by state', ['state']);
   const live = await liveByState(ctx.db);
-  for (const state of SESSION_STATES.filter(isLive)) gauge.set({ state }, live.get(state) ?? 0);
+  for (const state of sessionStates.filter(isLive)) gauge.set({ state }, live.get(state) ?? 0);
   return [...live.values()].reduce((sum, count) => sum + count, 0);
 }
 

@@ -9,7 +9,7 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import type { ExecLine, ExecRequest, HostPorts, SandboxPlace } from '../host-ports.ts';
-import { askPeer, type HandingOn, type Peer } from '../peers.ts';
+import { askPeer, type ForwardedRequest, type Peer } from '../peers.ts';
 import { noSession } from './operate.ts';
 
 /** Ends of programs are 0 to 254 and this: the session is not reached. */
@@ -34,7 +34,7 @@ export async function execInSession(
     readonly actor: Actor;
     readonly signal: AbortSignal;
     /** Undefined where it may not be handed on. */
-    readonly handOn: HandingOn | undefined;
+    readonly handOn: ForwardedRequest | undefined;
   },
 ): Promise<AsyncIterable<ExecLine>> {
   const { sessionId, argv, stdin, hasInput, actor, signal, handOn } = of;
@@ -110,7 +110,7 @@ async function peerFor(ctx: FlowContext, project: ProjectRef, sessionId: string)
 async function* elsewhere(
   peer: Peer,
   { path, body }: { readonly path: string; readonly body: unknown },
-  on: HandingOn,
+  on: ForwardedRequest,
 ): AsyncGenerator<ExecLine> {
   try {
     const answer = await askPeer(peer, { method: 'POST', path, body }, on);
@@ -132,7 +132,7 @@ export async function execInput(
     readonly program: string;
     readonly data: Uint8Array;
     readonly isLast: boolean;
-    readonly handOn: HandingOn | undefined;
+    readonly handOn: ForwardedRequest | undefined;
   },
 ): Promise<void> {
   const input = ctx.host?.inputs.get(keyOf(of.sessionId, of.program));

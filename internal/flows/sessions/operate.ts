@@ -25,12 +25,12 @@ import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
 import { cutText } from '../../domain/utf8.ts';
-import { MESSAGES, messageOf } from '../../domain/messages.ts';
+import { messagesTable, messageOf } from '../../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { createSessions, deliver, endSession, requireLive, unbindSession } from './records.ts';
 import { renderRefs } from './refs.ts';
 
-export const noSession = (): Fault => new Fault('not_found', 'not-found', MESSAGES.noSession);
+export const noSession = (): Fault => new Fault('not_found', 'not-found', messagesTable.noSession);
 
 interface Act {
   readonly actor: Actor;
@@ -252,7 +252,7 @@ export async function releaseBinding(
 ): Promise<void> {
   await inProject(ctx.db, project.id, async (tx) => {
     const standing = await bindingById(tx, project.id, id);
-    if (standing === undefined) throw new Fault('not_found', 'not-found', MESSAGES.noBinding);
+    if (standing === undefined) throw new Fault('not_found', 'not-found', messagesTable.noBinding);
     if (standing.state === 'released') return;
     const { agent, target, sessionId, lifecycle } = standing;
     await unbindSession(ctx, tx, { by: { id }, authority: 'operator' });

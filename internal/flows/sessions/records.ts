@@ -20,9 +20,9 @@ import {
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import type { FlowContext } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
+import { enqueueRouting } from '../../adapters/store/events/events.ts';
 import { recordTransitions, type Transition } from './transitions.ts';
 
 export interface NewSession extends SessionInsert {
@@ -49,7 +49,7 @@ export async function deliver(ctx: FlowContext, tx: RoutingTx, messages: readonl
   await insertMessages(tx, messages, ctx.runtime.now());
 }
 
-const noSession = (): Fault => new Fault('not_found', 'not-found', MESSAGES.noSession);
+const noSession = (): Fault => new Fault('not_found', 'not-found', messagesTable.noSession);
 
 /** The session, with its row locked. Throws Fault `not_found`, or `conflict` where it has ended. */
 export async function requireLive(
@@ -114,7 +114,7 @@ async function move(ctx: FlowContext, tx: RoutingTx, moves: readonly Move[]): Pr
 async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[], now: Date): Promise<void> {
   if (told.length === 0) return;
   await recordTransitions(ctx, tx, told, now);
-  await enqueueRouting(ctx, tx, [tx.projectId]);
+  await enqueueRouting(tx, ctx.ingest, [tx.projectId]);
 }
 
 /**

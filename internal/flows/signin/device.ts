@@ -121,7 +121,7 @@ function noteMiss(ctx: FlowContext, principalId: string): void {
 }
 
 /** Who waits behind a code. Throws Fault `not_found`, or `rate_limited` after ten wrong ones in a minute. */
-export async function lookDevice(
+export async function pendingDevice(
   ctx: FlowContext,
   person: Pick<Decider, 'id' | 'kind'>,
   userCode: string,
@@ -141,7 +141,7 @@ export async function decideDevice(
   person: Decider,
   given: { readonly userCode: string; readonly decision: 'allow' | 'deny' },
 ): Promise<'allowed' | 'denied'> {
-  const found = await lookDevice(ctx, person, given.userCode);
+  const found = await pendingDevice(ctx, person, given.userCode);
   const state = given.decision === 'allow' ? 'allowed' : 'denied';
   await ctx.db.tx(async (tx) => {
     const { id: principalId, tokenOrgId, tokenExpiresAt } = person;

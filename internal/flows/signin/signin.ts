@@ -3,7 +3,7 @@
 // Decides nothing about what a session may do: that is its person's roles, looked up at each request (flows/tenancy).
 // Every random value that opens something is made here, told once, and kept as a hash. Each way in is audited.
 
-export { decideDevice, deviceToken, type GrantError, lookDevice, startDevice } from './device.ts';
+export { decideDevice, deviceToken, type GrantError, pendingDevice, startDevice } from './device.ts';
 export { beginSignin, finishSignin, refusedGroups } from './provider.ts';
 export { refreshGroups } from './refresh.ts';
 export {

@@ -3,7 +3,7 @@
 // apply leaves a run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs, `POST P/apply`).
 
 import { createHash } from 'node:crypto';
-import { yieldToEventLoop } from '../../base/yielding.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
@@ -14,7 +14,8 @@ import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
 import { type ApplyRequest, type ApplyResult } from './plan.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { consequencesOf } from './report.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 export interface SentFile {
   readonly path: string;
@@ -151,6 +152,7 @@ async function compileAll(
     secretText(ctx, request.project, name, { kind: 'templates', name: 'apply' });
   const complete = await compileWith(ports, {
     context: request.context,
+    isSent: true,
     // The files are not kept: where the values come from is.
     ...(!request.dryRun && { origins: 'all' as const }),
     bundle: async () => ({ entries, absent: new Set(absent), hasSvc }),
@@ -187,7 +189,8 @@ async function keepRun(ctx: FlowContext, tx: Sql, kept: Kept): Promise<void> {
     startedAt,
     request: { kind: 'apply', actor: request.actor.name, prune: request.prune, adopt: request.adopt },
   });
-  const { status, actions, consequences, diagnostics, webhooks } = result;
+  const { status, actions, diagnostics, webhooks } = result;
+  const consequences = consequencesOf(result);
   const inputs = { context: request.context, templateLock: output.templateLock };
   const patch = { status, stages, actions, consequences, diagnostics, webhooks, inputs };
   await moveRun(tx, id, patch, ctx.runtime.now());

@@ -114,7 +114,11 @@ const memoOf = ({ resources }: ApplyRequest['compiled']): PlanMemo => ({
   set: (plan) => void kept.set(resources, plan),
 });
 
-function requestOf(projectId: string, compiled: ApplyRequest['compiled'], more: Partial<ApplyRequest>): ApplyRequest {
+export function requestOf(
+  projectId: string,
+  compiled: ApplyRequest['compiled'],
+  more: Partial<ApplyRequest>,
+): ApplyRequest {
   return {
     operationId: randomUUID(),
     projectId,

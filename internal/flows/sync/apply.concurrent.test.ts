@@ -53,7 +53,9 @@ test('the number of statements does not grow with the number of agents', async (
   ];
   for (const [few, many, status] of rounds) {
     const run = async (apply: () => Promise<{ status: string }>) => assert.equal((await apply()).status, status);
-    assert.equal(await counted(() => run(few)), await counted(() => run(many)));
+    const [fewer, more] = [await counted(() => run(few)), await counted(() => run(many))];
+    // Where as many triggers change as one apply does not match events against again, what they were is not read.
+    assert.ok(more === fewer || more === fewer - 1, `${status}: ${fewer} and ${more} statements`);
   }
 });
 

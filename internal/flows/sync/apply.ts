@@ -1,7 +1,7 @@
 // The stage that changes something: plan, guard and writes in one transaction under the project's lock, so that an apply
 // happens wholly or not at all and one at a time. Whatever the outcome, the caller's `finish` moves the run in the same
 // transaction, so that the run never says what the rows do not. Never compiles, never reads a repository, never routes an
-// event. Contract, section 2 ("An apply is atomic") and section 4 (lifecycle events).
+// event.
 
 import {
   deleteAgents,
@@ -57,11 +57,17 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
   const startedAt = ctx.runtime.now();
   failpoint('apply.before-tx');
   try {
-    const { result, keep } = await inApply(ctx.db, request.projectId, (tx) => applyUnder(ctx, tx, request, startedAt), {
-      patient: true,
-    });
+    const { result, sides, keep } = await inApply(
+      ctx.db,
+      request.projectId,
+      (tx) => applyUnder(ctx, tx, request, startedAt),
+      {
+        patient: true,
+      },
+    );
     keep();
     failpoint('apply.after-commit');
+    if (sides !== undefined) ctx.impacts?.offer(request.operationId, sides);
     return result;
   } catch (error) {
     if (error instanceof Rollback) return leave(ctx, error, startedAt);
@@ -75,11 +81,11 @@ async function applyUnder(
   tx: Sql,
   request: ApplyRequest,
   startedAt: Date,
-): Promise<{ readonly result: ApplyResult; readonly keep: () => void }> {
+): Promise<Pick<JudgedPlan, 'result' | 'sides'> & { readonly keep: () => void }> {
   const took: StageTiming[] = [];
   const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, true));
   const judged = await timed(took, 'guard', () => judge(tx, plan));
-  const { result } = judged;
+  const { result, sides } = judged;
   if (result.status === 'failed' || result.status === 'superseded') throw new Rollback(judged, took);
   let keep = (): void => undefined;
   if (plan.outcome === 'computed' && result.status !== 'held') {
@@ -92,7 +98,7 @@ async function applyUnder(
   if ((await request.finish?.(tx, result, took)) === 'rollback')
     throw new Rollback({ plan, result: emptyResult('superseded', result.diagnostics) }, took);
   failpoint('apply.before-commit');
-  return { result, keep };
+  return { result, keep, ...(sides && { sides }) };
 }
 
 async function timed<T>(took: StageTiming[], name: string, stage: () => Promise<T>): Promise<T> {

@@ -30,6 +30,7 @@ export interface CompileSupply {
   readonly context: { readonly [name: string]: string };
   /** Of which agents it is to say where their values come from; absent: of none. */
   readonly origins?: CompileInput['origins'];
+  readonly isSent?: CompileInput['isSent'];
   bundle(): Promise<Bundle>;
   /** Has the next bundle answer for these paths outside `.svc/`, as there or as absent. */
   readMore(paths: readonly string[]): Promise<void>;
@@ -54,6 +55,7 @@ export async function compileWith(
     const { size, ...output } = await ports.compile({
       ...{ bundle, context: supply.context, templates },
       ...(supply.origins !== undefined && { origins: supply.origins }),
+      ...(supply.isSent === true && { isSent: true }),
     });
     const { paths, templates: specifiers } = output.needs;
     if (paths.length === 0 && specifiers.length === 0) return { output, templates, size };

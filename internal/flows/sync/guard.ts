@@ -1,10 +1,11 @@
 // The stage that judges a plan: whether it is applied, held until somebody approves, or refused. Where people look before
-// they leap, and where a plan is held, it also says what the change of triggers would have done to the last days' events.
+// they leap, and where a plan is held, it also says what the change of triggers would have done to the last days' events;
+// of one that is applied it reads what is to be matched again once that has committed.
 
-import { liveSessionsOf } from '../../adapters/store/console/consequences.ts';
+import { liveSessionsByRevision } from '../../adapters/store/resources/agents.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { ChangeSet, Consequences } from '../../core/plan/types.ts';
-import { impactOf } from './impact.ts';
+import { impactOf, sidesOf } from './impact.ts';
 import type { ApplyRequest, ApplyResult, ApplyStatus, JudgedPlan, Plan, Receipt } from './plan.ts';
 
 const nothing: Consequences = {
@@ -32,22 +33,27 @@ export async function judge(tx: Sql, plan: Plan): Promise<JudgedPlan> {
       return { plan, result: { ...emptyResult('unchanged', diagnostics), actions, webhooks } };
     }
     case 'computed':
-      return { plan, result: await judgeChanges(tx, plan) };
+      return { plan, ...(await judgeChanges(tx, plan)) };
   }
 }
 
-async function judgeChanges(tx: Sql, plan: Extract<Plan, { outcome: 'computed' }>): Promise<ApplyResult> {
+async function judgeChanges(
+  tx: Sql,
+  plan: Extract<Plan, { outcome: 'computed' }>,
+): Promise<Pick<JudgedPlan, 'result' | 'sides'>> {
   const { request, set, state, now, diagnostics, webhooks } = plan;
-  if (!set.ok) return emptyResult('failed', diagnostics);
+  if (!set.ok) return { result: emptyResult('failed', diagnostics) };
   const status = statusOf(request, set);
   const { actions, held } = set;
   const sessions = await sessionsIn(tx, set);
   const consequences = { ...set.consequences, ...(sessions !== undefined && { sessions }) };
   const result = { status, actions, consequences, webhooks, diagnostics, ...(held && { held }) };
   const isAsked = request.withImpact === true && status === 'planned';
-  if (!isAsked && status !== 'held') return result;
-  const { projectId } = request;
-  return { ...result, eventImpact: await impactOf(tx, { projectId, state, writes: set.writes, now }) };
+  const planned = { projectId: request.projectId, state, writes: set.writes, now };
+  if (isAsked || status === 'held') return { result: { ...result, eventImpact: await impactOf(tx, planned) } };
+  const sides = status === 'applied' ? await sidesOf(tx, planned) : undefined;
+  if (sides === undefined) return { result };
+  return 'keys' in sides ? { result, sides } : { result: { ...result, eventImpact: sides } };
 }
 
 /** What becomes of live sessions of agents that change; undefined where there is none. */
@@ -55,7 +61,7 @@ async function sessionsIn(tx: Sql, { writes }: ChangeSet): Promise<Consequences[
   const revised = writes.agents.flatMap(({ id, newRevision }) => (id !== null && newRevision ? [id] : []));
   const gone = new Set(writes.agentDeletes);
   if (revised.length + gone.size === 0) return undefined;
-  const found = await liveSessionsOf(tx, [...revised, ...gone]);
+  const found = await liveSessionsByRevision(tx, [...revised, ...gone]);
   if (found.length === 0) return undefined;
   const of = (isGone: boolean) =>
     found.filter(({ id }) => gone.has(id) === isGone).map(({ agent, revision, count }) => ({ agent, revision, count }));

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { recordEvents } from '../../adapters/store/events/events.ts';
+import { noteImpact } from '../../adapters/store/console/consequences.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
-import { agentsTree, type Bench, createBench, hook, onCron, onEvent } from './apply-testkit.ts';
+import { silent } from '../../base/testkit/postgres.ts';
+import { applyPlan } from './apply.ts';
+import { agentsTree, type Bench, createBench, hook, onCron, onEvent, requestOf } from './apply-testkit.ts';
+import type { ImpactSides } from '../ports.ts';
+import { type EventImpact, startAppliedImpacts } from './impact.ts';
 
 describe('what a plan says of stored events', () => {
   let bench: Bench;
@@ -90,6 +96,93 @@ describe('what a plan says of stored events', () => {
       held.eventImpact?.triggers.map(({ agent, stopped }) => [agent, stopped.count]),
       [['f0', 1]],
     );
+  });
+
+  describe('of an apply', () => {
+    const offered: [run: string, sides: ImpactSides][] = [];
+    let bare: Bench['ctx'];
+    before(() => {
+      bare = bench.ctx;
+    });
+    const applied = async (agents: { readonly [name: string]: Partial<AgentSpec> }, more: object = {}) => {
+      const operationId = randomUUID();
+      const ctx = { ...bare, impacts: { offer: (run: string, sides: ImpactSides) => void offered.push([run, sides]) } };
+      const tree = agentsTree(agents);
+      const result = await applyPlan(ctx, {
+        ...requestOf(bench.projectId, tree, { operationId }),
+        prune: false,
+        ...more,
+      });
+      return { operationId, result };
+    };
+    const run = (id: string, status: string) =>
+      bench.db.query(
+        `insert into svc.reconciles (id, project_id, reason, status, started_at, finished_at, inputs, consequences)
+         values ($1::uuid, $2::uuid, 'apply', $3::text, now(), now(), '{}', '{"triggers": {}}')`,
+        [id, bench.projectId, status],
+      );
+    const noted = async (id: string): Promise<EventImpact | undefined> => {
+      const { rows } = await bench.db.query<{ impact: EventImpact | null }>(
+        `select consequences -> 'eventImpact' as impact from svc.reconciles where id = $1::uuid`,
+        [id],
+      );
+      return rows[0]?.impact ?? undefined;
+    };
+    /** Until what was offered is done with, as a daemon does it. */
+    const settle = async (): Promise<void> => {
+      const impacts = startAppliedImpacts(bench.db, silent);
+      const ids = offered.map(([id]) => id);
+      for (const [id, sides] of offered.splice(0)) impacts.offer(id, sides);
+      for (let tries = 0; tries < 600 && (await noted(ids.at(-1) ?? '')) === undefined; tries += 1) await sleep(20);
+      await impacts.stop();
+    };
+
+    it('is worked out after its commit, from the triggers as they were before it, and noted once', async () => {
+      await applied({ heard: { triggers: [hook('in', { auth, ...high })] } });
+      offered.splice(0);
+      const { operationId, result } = await applied({ heard: { triggers: [hook('in', { auth, ...low })] } });
+      assert.deepEqual([result.status, result.eventImpact, offered.length], ['applied', undefined, 1]);
+      await run(operationId, 'applied');
+      assert.equal(await noted(operationId), undefined);
+      await settle();
+      const impact = await noted(operationId);
+      assert.deepEqual(
+        impact?.triggers.map(({ agent, newly, stopped }) => [agent, newly.count, stopped.count]),
+        [['heard', 1, 1]],
+      );
+      const { rows } = await bench.db.query<{ version: number; kept: boolean }>(
+        `select version, consequences ? 'triggers' as kept from svc.reconciles where id = $1::uuid`,
+        [operationId],
+      );
+      assert.equal(rows[0]?.kept, true);
+      await noteImpact(bench.db, operationId, { since: '' });
+      assert.deepEqual(await noted(operationId), impact, 'nothing is written over');
+    });
+
+    it('is not looked for where nothing changes that events meet, nor noted of a run that did not apply', async () => {
+      for (const agents of [
+        { heard: { triggers: [hook('in', { auth, ...low })] } },
+        { heard: { systemPrompt: 'Anew.', triggers: [hook('in', { auth, ...low })] } },
+        { beats: { triggers: [onCron('0 7 * * *')] } },
+      ])
+        await applied(agents);
+      await applied({ heard: { triggers: [hook('in', { auth, ...high })] } }, { dryRun: true });
+      assert.equal(offered.length, 0);
+      const id = randomUUID();
+      await run(id, 'failed');
+      await noteImpact(bench.db, id, { since: '' });
+      assert.equal(await noted(id), undefined);
+    });
+
+    it('says why there is none where too much changes at once', async () => {
+      const many = Object.fromEntries(
+        Array.from({ length: 201 }, (_, at) => [`m${at}`, { triggers: [onEvent('svc.connection.suspended')] }]),
+      );
+      const { result } = await applied(many);
+      assert.equal(offered.length, 0);
+      assert.equal(result.eventImpact?.reason, '201 triggers change at once');
+      assert.deepEqual([result.eventImpact?.events, result.eventImpact?.triggers], [0, []]);
+    });
   });
 
   it('stays within its bounds, and says where there is more', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { after, before, describe, it, test } from 'node:test';
-import { spreadPolls, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { staggerPolls, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { following, relation, SyncLane, takeOver } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
@@ -176,6 +176,32 @@ describe('git servers that swallow and trickle', () => {
     assert.deepEqual([word(run['status']), word(run['reason'])], ['applied', 'push']);
   });
 
+  it('a run by hand that another wish has taken along is not ended by its own', async () => {
+    const repo = await bench.repository('taken');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('taken-one') });
+    await bench.watch('taken');
+    const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('taken-two') });
+    const { db } = bench.daemon.ctx;
+    const asked = bench.server.log.length;
+    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
+    bench.server.fault = (_request, index) => (index === asked ? { kind: 'hold', until: freed } : null);
+    // As when the settings are changed and a sync is asked for at the same moment: the sync of the settings finds the run.
+    const { rows } = await db.query<{ id: string; run: string }>(
+      `insert into svc.reconciles (id, project_id, repository_id, repository_name, reason, status, started_at, request)
+         select gen_random_uuid(), project_id, id, name, 'manual', 'running', now(), '{"kind": "sync"}'
+           from svc.repositories where name = 'taken'
+         returning repository_id as id, id as run`,
+    );
+    const [{ id, run } = { id: '', run: '' }] = rows;
+    await wishSync(db, { repositoryId: id, reason: 'poll' });
+    await until('the read that hangs', async () => bench.server.log.length > asked);
+    await wishSync(db, { repositoryId: id, reason: 'manual' });
+    const told = await ended(bench.daemon, run);
+    free();
+    bench.server.fault = () => null;
+    assert.deepEqual([word(told['status']), word(told['commit'])], ['applied', commit]);
+  });
+
   it('are left alone after a failure, also by a daemon that starts, but never when asked by hand', async () => {
     const { db } = bench.daemon.ctx;
     const paused = async (): Promise<number> => {
@@ -187,7 +213,7 @@ describe('git servers that swallow and trickle', () => {
       return rows[0]?.seconds ?? 0;
     };
     assert.ok((await paused()) > 60, 'backed off');
-    await spreadPolls(db, true);
+    await staggerPolls(db, true);
     assert.ok((await paused()) > 60, 'a start does not forget it');
     // As after a crash of the database, which empties the unlogged table.
     await db.query('truncate svc.repository_polls');
@@ -279,7 +305,7 @@ describe('ten thousand repositories', () => {
     await db.query(`insert into svc.repository_states (repository_id) select id from svc.repositories`);
     await db.query(`insert into svc.repository_polls (repository_id, next_at)
       select id, now() - interval '1 hour' from svc.repositories`);
-    await spreadPolls(db, false);
+    await staggerPolls(db, false);
     const { rows } = await db.query<{ most: number; last: number; due: number }>(
       `select max(count)::int as most, max(second)::int as last, sum(count) filter (where second <= 0)::int as due from (
          select ceil(extract(epoch from next_at - now())) as second, count(*) as count

@@ -10,31 +10,29 @@ import {
   listOldSnapshots,
   sweepBlobs,
   sweepSnapshots,
-  type Swept,
+  type SweepResult,
 } from '../../adapters/store/repositories/snapshots.ts';
 import {
   claimDue,
   type DueRepository,
   ensurePolls,
   freeLostClaims,
-  giveBack,
-  pollIn,
-  pollsDue,
-  spreadPolls,
-  wishForgotten,
-  wishSync,
-} from '../../adapters/store/repositories/polls.ts';
-import {
-  insertRun,
-  moveRun,
   type OrphanedRun,
   orphanedRuns,
   ownRuns,
-} from '../../adapters/store/repositories/reconciles.ts';
+  pollIn,
+  pollsDue,
+  releaseClaims,
+  staggerPolls,
+  wishForgotten,
+  wishSync,
+} from '../../adapters/store/repositories/polls.ts';
+import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import { conditionCounts, projectOf, repositoryById } from '../../adapters/store/repositories/repositories.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { type FlowContext, syncPortsOf } from '../context.ts';
-import { Overtaken, runSync, type SyncOutcome } from './run.ts';
+import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
+import type { CatalogPorts, SyncPorts } from '../ports.ts';
+import { Superseded, runSync, type SyncOutcome } from './run.ts';
 import { HostHealth, openRepository } from './source.ts';
 import { type SyncTask, takeTask } from './task.ts';
 
@@ -87,6 +85,8 @@ export class SyncLane {
   readonly #ctx: FlowContext;
   readonly #log: Logger;
   readonly #health: HostHealth;
+  readonly #ports: SyncPorts;
+  readonly #catalog: CatalogPorts;
   readonly #inHand = new Map<string, InHand>();
   readonly #running = new Set<Promise<void>>();
   #done: string[] = [];
@@ -96,6 +96,8 @@ export class SyncLane {
     this.#ctx = ctx;
     this.#log = log;
     this.#health = new HostHealth(ctx);
+    this.#ports = syncPortsOf(ctx);
+    this.#catalog = catalogOf(ctx);
   }
 
   async load(): Promise<void> {
@@ -143,7 +145,7 @@ export class SyncLane {
     const what = relation(due, now);
     if (what === 'drop') return;
     present.next = following(present.next, due);
-    if (what === 'end') present.ending.abort(new Overtaken(due.hint ?? due.reason));
+    if (what === 'end') present.ending.abort(new Superseded(due));
   }
 
   /** Ends what may be ended, leaves it to the next daemon, and resolves when nothing is under way. */
@@ -153,7 +155,7 @@ export class SyncLane {
       if (!isApplying) ending.abort(new Error('the daemon is shutting down'));
     }
     await Promise.all(this.#running);
-    await giveBack(this.#ctx.db, this.#ctx.daemonId, this.takeDone()).catch(() => undefined);
+    await releaseClaims(this.#ctx.db, this.#ctx.daemonId, this.takeDone()).catch(() => undefined);
   }
 
   #begin(due: DueRepository, since: number): void {
@@ -197,7 +199,14 @@ export class SyncLane {
   async #outcome(due: DueRepository, present: InHand): Promise<SyncOutcome> {
     const { id: repositoryId, reason } = due;
     const { signal } = present.ending;
-    const task = await takeTask(this.#ctx, { repositoryId, reason, signal, health: this.#health });
+    const task = await takeTask(this.#ctx, {
+      repositoryId,
+      reason,
+      signal,
+      health: this.#health,
+      ports: this.#ports,
+      catalog: this.#catalog,
+    });
     if (task === 'gone') return { kind: 'nothing' };
     present.task = task;
     try {
@@ -258,7 +267,7 @@ export async function keepPolls(ctx: FlowContext): Promise<void> {
 export async function scheduleAll(ctx: FlowContext): Promise<void> {
   await ensurePolls(ctx.db);
   const others = await otherDaemons(ctx.db, ctx.daemonId, 'sync', silentSeconds);
-  await spreadPolls(ctx.db, others === 0);
+  await staggerPolls(ctx.db, others === 0);
 }
 
 /** Opens a source for somebody who watches it. Null where the repository is gone. */
@@ -311,11 +320,11 @@ async function startOver(ctx: FlowContext, tx: Sql, run: OrphanedRun): Promise<v
 
 /** Deletes snapshots and blobs that nothing refers to, in slices; one daemon at a time, the others pass. */
 export async function sweep(ctx: FlowContext, log: Logger, signal?: AbortSignal): Promise<void> {
-  const inSlices = async (take: (tx: Sql, after: string | null) => Promise<Swept>): Promise<number> => {
+  const inSlices = async (take: (tx: Sql, after: string | null) => Promise<SweepResult>): Promise<number> => {
     let gone = 0;
     for (let place: string | null = null; signal?.aborted !== true; ) {
       const after: string | null = place;
-      const swept: Swept = await ctx.db.tx(async (tx) =>
+      const swept: SweepResult = await ctx.db.tx(async (tx) =>
         (await sweepsAlone(tx)) ? take(tx, after) : { gone: 0, next: null },
       );
       gone += swept.gone;

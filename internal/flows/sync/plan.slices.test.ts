@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { environment } from '../../core/plan/fixture.ts';
 import type { Current, Desired } from '../../core/plan/types.ts';
 import { nextTick } from '../../core/schedule/schedule.ts';
-import { mapInSlices } from '../../base/yielding.ts';
+import { mapInSlices } from '../../base/concurrency.ts';
 import { clockOf } from './plan.ts';
 
 test('long work lets others have their turn before it ends', async () => {

@@ -2,18 +2,14 @@
 // a person who asks what would change and for the run that changes it. Called under the project's lock by who is about to
 // write, and in a transaction that only reads by who wants to know. Writes nothing and judges nothing: that is guard.ts.
 
-import { createHash } from 'node:crypto';
-import { inSlices, mapInSlices } from '../../base/yielding.ts';
+import { inSlices, mapInSlices, yieldToEventLoop } from '../../base/concurrency.ts';
 import { nextTick, nextTicks } from '../../core/schedule/schedule.ts';
 import type { StageTiming } from '../../adapters/store/repositories/reconciles.ts';
-import { readAgentSpecs } from '../../adapters/store/resources/agents.ts';
-import { digestCurrent, type OwnerRow, readCurrent, readOwners } from '../../adapters/store/resources/apply.ts';
+import { digestCurrent, type OwnerRow, readOwners } from '../../adapters/store/resources/agents.ts';
 import { endpointSlugs } from '../../adapters/store/resources/endpoints.ts';
-import { readGeneratedSpecs } from '../../adapters/store/resources/generated.ts';
-import { readTriggerSpecs } from '../../adapters/store/resources/triggers.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
-import { drifted, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
+import { planInSteps, sortDiagnostics } from '../../core/plan/plan.ts';
 import type {
   Action,
   ChangeSet,
@@ -24,14 +20,18 @@ import type {
   PlannedReceipt,
   PlanOptions,
 } from '../../core/plan/types.ts';
-import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { type Diagnostic, excerptOf } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
-import { canonicalJson, type Json } from '../../domain/json.ts';
+import { canonicalJson } from '../../domain/json.ts';
 import { asJson, type Resource } from '../../domain/spec.ts';
 import type { KeptPlan } from '../compiled.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { endpointSlug, ingestUrl } from '../resources.ts';
-import { withExcerpts, type EventImpact } from './impact.ts';
+import { readState } from './state.ts';
+import type { ImpactSides } from '../ports.ts';
+import type { EventImpact } from './impact.ts';
+import { maskLine } from '../../domain/credential.ts';
+import { sha256 } from '../../base/hash.ts';
 
 export type ApplyStatus =
   | 'applied'
@@ -62,7 +62,7 @@ export interface ApplyResult {
   /** Of compile and of the plan, sorted by place. */
   readonly diagnostics: readonly Diagnostic[];
   readonly held?: Held;
-  /** Of a plan that was asked for it, and of one that is held. */
+  /** Of a plan that was asked for it, and of one that is held; of one that applied, why it has none. */
   readonly eventImpact?: EventImpact;
 }
 
@@ -146,9 +146,9 @@ export type Plan =
 export interface JudgedPlan {
   readonly plan: Plan;
   readonly result: ApplyResult;
+  /** Of one that is applied: what stored events are matched against after the commit. */
+  readonly sides?: ImpactSides;
 }
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /**
  * The plan of a tree for the project as the transaction sees it. `isLocked` says that the caller holds its
@@ -173,7 +173,9 @@ export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest,
     const diagnostics = await withExcerpts(mergeDiagnostics(request.compiled.diagnostics, []), request.fileBytes);
     return { ...head, outcome: 'known', diagnostics, kept };
   }
-  const { desired, state } = await readState(ctx, tx, request, { orgId, owners });
+  const desired = await desiredOf(request);
+  const { projectId, verify } = request;
+  const state = await readState(tx, { projectId, orgId, owners, verify, now: ctx.runtime.now() }, desired);
   const ownerId = request.owner.kind === 'repository' ? request.owner.repositoryId : null;
   // Nothing to hold back: a tree without .svc/ is a mistake like any other (docs/reference/compile.md#files).
   if (!request.hasSvc && !state.agents.some((agent) => agent.repositoryId === ownerId)) return broken();
@@ -237,56 +239,6 @@ function ownerOf(request: ApplyRequest, owners: readonly OwnerRow[]): { name: st
   if (row === undefined)
     throw new Fault('not_found', 'repository-not-found', 'The repository does not exist any more.');
   return { name: row.name, isStale: row.generation !== owner.generation };
-}
-
-interface Scope {
-  readonly orgId: string;
-  readonly owners: readonly OwnerRow[];
-}
-
-/** The stored state, with the specs that the plan has to look into: those that differ, or all where drift is looked for. */
-async function readState(
-  ctx: FlowContext,
-  tx: Sql,
-  request: ApplyRequest,
-  scope: Scope,
-): Promise<{ desired: Desired; state: Current }> {
-  const { projectId } = request;
-  const desired = await desiredOf(request);
-  const state = await readCurrent(tx, { projectId, ...scope, now: ctx.runtime.now() });
-  const needed = request.verify ? { agents: null, generated: null } : specsNeeded(desired, state);
-  const read = (ids: readonly string[] | null): boolean => ids === null || ids.length > 0;
-  const agents = read(needed.agents) ? await readAgentSpecs(tx, projectId, needed.agents) : new Map<string, Json>();
-  const generated = read(needed.generated)
-    ? await readGeneratedSpecs(tx, projectId, needed.generated)
-    : new Map<string, Json>();
-  const triggers = request.verify ? await readTriggerSpecs(tx, projectId) : undefined;
-  const withSpec = <T extends { readonly id: string; readonly hash: string }>(
-    row: T,
-    specs: ReadonlyMap<string, Json>,
-  ): T => {
-    const spec = specs.get(row.id);
-    if (spec === undefined) return row;
-    return { ...row, spec, ...(request.verify && { hash: actualHash(row.hash, spec) }) };
-  };
-  return {
-    desired,
-    state: {
-      ...state,
-      agents: await mapInSlices(state.agents, (row) => withSpec(row, agents)),
-      generated: await mapInSlices(state.generated, (row) => withSpec(row, generated)),
-      triggers: await mapInSlices(state.triggers, (row) => {
-        const spec = triggers?.get(`${row.agentId}/${row.ordinal}`);
-        return spec === undefined ? row : { ...row, hash: actualHash(row.hash, spec) };
-      }),
-    },
-  };
-}
-
-/** The hash of a row as it is; a row whose stored hash is not that of its text equals nothing. */
-function actualHash(stored: string, spec: Json): string {
-  const actual = sha256(canonicalJson(spec));
-  return actual === stored ? actual : `${drifted}${actual}`;
 }
 
 /** The compiler hashes each resource once, where it keeps it; a tree from elsewhere is hashed here. */
@@ -356,4 +308,35 @@ export async function clockOf(desired: Desired, state: Current, now: Date): Prom
 function kept<V>(map: Map<string, V>, key: string, value: V): V {
   map.set(key, value);
   return value;
+}
+
+const excerptLength = 200;
+
+/** Fills in `excerpt` where the tree has the file; a file of a template is not in the tree. One file is one slice. */
+async function withExcerpts(
+  diagnostics: readonly Diagnostic[],
+  fileBytes: (path: string) => Uint8Array | undefined | Promise<Uint8Array | undefined>,
+): Promise<Diagnostic[]> {
+  const files = new Map<string, readonly string[] | undefined>();
+  const filled: Diagnostic[] = [];
+  for (const item of diagnostics) {
+    const { file, line, excerpt } = item;
+    if (file === undefined || line === undefined || excerpt !== undefined) {
+      filled.push(item);
+      continue;
+    }
+    if (!files.has(file)) {
+      files.set(file, linesOf(await fileBytes(file)));
+      await yieldToEventLoop();
+    }
+    const text = files.get(file)?.[line - 1];
+    const shown =
+      text === undefined ? undefined : excerptOf([maskLine(text.slice(0, excerptLength).toWellFormed())], line, item);
+    filled.push(shown === undefined ? item : { ...item, excerpt: shown });
+  }
+  return filled;
+}
+
+function linesOf(bytes: Uint8Array | undefined): readonly string[] | undefined {
+  return bytes === undefined ? undefined : new TextDecoder().decode(bytes).split(/\r\n|\r|\n/);
 }

@@ -4,18 +4,17 @@
 
 import { createHash } from 'node:crypto';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import { recordEvent } from '../../adapters/store/events/events.ts';
+import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
 import { moveRun, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
 import { type RepositoryState, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { wishFailing } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { takeOnBoard } from '../../adapters/store/tenancy/tenancy.ts';
+import { noteOnboarded } from '../../adapters/store/tenancy/tenancy.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import type { FlowContext } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
 import { askForStatus, RunConflict, type RunSubject } from './run-record.ts';
 import type { CompiledTree } from './compile.ts';
 import type { ApplyRequest, ApplyResult, Plan } from './plan.ts';
@@ -84,7 +83,7 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
   await record(ctx, tx, entry, 'started', payload, entry.startedAt);
   await record(ctx, tx, entry, 'completed', payload, ctx.runtime.now());
   await recordOnboarded(ctx, tx, request.projectId);
-  await enqueueRouting(ctx, tx, [request.projectId]);
+  await enqueueRouting(tx, ctx.ingest, [request.projectId]);
   await recordAudit(tx, {
     orgId,
     projectId: request.projectId,
@@ -102,7 +101,7 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
 /** Once, with the first apply that completes: before it there is no trigger that could hear of it. */
 async function recordOnboarded(ctx: FlowContext, tx: Sql, projectId: string): Promise<void> {
   const now = ctx.runtime.now();
-  const project = await takeOnBoard(tx, projectId, now);
+  const project = await noteOnboarded(tx, projectId, now);
   if (project === undefined) return;
   const { id, slug, name } = project;
   await recordEvent(tx, {
@@ -125,7 +124,7 @@ export async function recordFailed(
 ): Promise<void> {
   await record(ctx, tx, entry, 'started', payloadOf(entry), entry.startedAt);
   await record(ctx, tx, entry, 'failed', payloadOf(entry, error), ctx.runtime.now());
-  await enqueueRouting(ctx, tx, [entry.plan.request.projectId]);
+  await enqueueRouting(tx, ctx.ingest, [entry.plan.request.projectId]);
 }
 
 /** The error of a failed apply as its event tells it: the first mistake, and how many there are. */
@@ -223,7 +222,7 @@ export async function reportSync(
     status: result.status,
     stages: [...run.stages, ...took],
     actions: result.actions,
-    consequences: { ...result.consequences, ...(result.eventImpact && { eventImpact: result.eventImpact }) },
+    consequences: consequencesOf(result),
     webhooks: result.webhooks,
     diagnostics: result.diagnostics,
     inputs: subject.inputs,
@@ -249,6 +248,12 @@ export async function reportSync(
   run.notYet();
   return 'rollback';
 }
+
+/** As a run keeps them. */
+export const consequencesOf = ({ consequences, eventImpact }: ApplyResult) => ({
+  ...consequences,
+  ...(eventImpact && { eventImpact }),
+});
 
 function failureText(result: ApplyResult): string {
   const errors = result.diagnostics.filter((item) => item.severity === 'error');

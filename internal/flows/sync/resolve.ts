@@ -1,6 +1,6 @@
 // The first stage: which commit, under which inputs, and what to make of it. Writes nothing.
 
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../base/hash.ts';
 import type { Tip } from '../../adapters/repo/types.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { type ReconcileReason, runById } from '../../adapters/store/repositories/reconciles.ts';
@@ -8,7 +8,7 @@ import { decidingSettings, type Repository } from '../../adapters/store/reposito
 import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 import { storedFiles, type ToRead, type TreeFiles, type Verdict } from './snapshot.ts';
 import type { SyncTask } from './task.ts';
 
@@ -31,8 +31,7 @@ export async function resolve(task: SyncTask): Promise<Resolved> {
 }
 
 function hashOf({ catalog, repository }: SyncTask, context: Resolved['context']): string {
-  const text = inputsText({ context, settings: decidingSettings(repository), catalog: catalog.catalogHash });
-  return createHash('sha256').update(text).digest('hex');
+  return sha256(inputsText({ context, settings: decidingSettings(repository), catalog: catalog.catalogHash }));
 }
 
 async function resolveTip({ ctx, repository, reader }: SyncTask): Promise<Tip> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { saying } from './run-record.ts';
+import { statusText } from './run-record.ts';
 
 test('each end of a run has its word', () => {
   const run = { condition: null, detail: null, actions: [], diagnostics: [] };
@@ -13,5 +13,5 @@ test('each end of a run has its word', () => {
     [{ ...run, status: 'failed', condition: 'unreachable' }, 'error', 'not read: unreachable'],
     [{ ...run, status: 'failed' }, 'error', 'the sync broke off'],
   ] as const;
-  for (const [given, state, description] of cases) assert.deepEqual(saying(given), { state, description });
+  for (const [given, state, description] of cases) assert.deepEqual(statusText(given), { state, description });
 });

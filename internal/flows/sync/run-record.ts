@@ -270,11 +270,11 @@ export class RunRecord {
     return moveRun(db, this.#id, { status, detail, stages: this.#stages }, runtime.now());
   }
 
-  /** Leaves the run to whichever daemon comes next. */
-  async handBack(): Promise<void> {
-    if (this.#id === null) return;
+  /** Leaves the run to whoever comes next; false where it is not ours any more. */
+  async handBack(): Promise<boolean> {
+    if (this.#id === null) return false;
     const { db, runtime, daemonId } = this.#origin.ctx;
-    await moveRun(db, this.#id, { daemonId: null, stages: [] }, runtime.now(), daemonId);
+    return moveRun(db, this.#id, { daemonId: null, stages: [] }, runtime.now(), daemonId);
   }
 }
 
@@ -286,7 +286,7 @@ export async function askForStatus(sql: Sql, repository: Repository, commit: str
 }
 
 /** A run in a word of the code host's and a short sentence: the author's mistakes fail a commit, all else is an error. */
-export function saying(run: Pick<ReconcileRow, 'status' | 'condition' | 'detail' | 'actions' | 'diagnostics'>): {
+export function statusText(run: Pick<ReconcileRow, 'status' | 'condition' | 'detail' | 'actions' | 'diagnostics'>): {
   readonly state: 'success' | 'failure' | 'error';
   readonly description: string;
 } {

@@ -29,10 +29,13 @@ export type SyncOutcome =
   | { readonly kind: 'wait' };
 
 /** Why a run ends that something newer overtakes; the reason of its signal. */
-export class Overtaken extends Error {
-  constructor(by: string) {
-    super(`superseded by a newer wish: ${by}`);
-    this.name = 'Overtaken';
+export class Superseded extends Error {
+  readonly isByHand: boolean;
+
+  constructor({ reason, hint }: { readonly reason: string; readonly hint: string | null }) {
+    super(`superseded by a newer wish: ${hint ?? reason}`);
+    this.name = 'Superseded';
+    this.isByHand = reason === 'manual';
   }
 }
 
@@ -67,13 +70,17 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
       onQuiet();
       return { kind: 'nothing' };
     }
-    tellOutcome(task, ending, progress.subject.commit, performance.now() - begun, log);
+    logOutcome(task, ending, progress.subject.commit, performance.now() - begun, log);
     return { kind: 'ended', status: ending.status };
   } catch (error) {
     // Whatever the end of its reading looks like: a run that was overtaken is not handed back, and asks for nothing anew.
-    const by = task.signal.reason instanceof Overtaken ? task.signal.reason : error;
-    if (error instanceof LostOwnership || by instanceof Overtaken) {
-      const reason = by instanceof Overtaken ? by.message : 'superseded';
+    const by = task.signal.reason instanceof Superseded ? task.signal.reason : error;
+    // The wish may be that of this very run, which a sync for another reason has taken along before: what takes the run's place
+    // ends it by itself, so that it goes on where nothing has.
+    if (by instanceof Superseded && by.isByHand && task.reason === 'manual' && (await run.handBack()))
+      return { kind: 'nothing' };
+    if (error instanceof LostOwnership || by instanceof Superseded) {
+      const reason = by instanceof Superseded ? by.message : 'superseded';
       await run.close('superseded', reason);
       log.info({ repository: repository.name, reconcile: run.id, commit: progress.subject.commit }, 'repo.superseded');
       return { kind: 'ended', status: 'superseded' };
@@ -85,7 +92,7 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
       await sourceFailed(task, progress.subject, error, options);
       return { kind: 'ended', status: 'failed' };
     }
-    await broke(task, progress.subject);
+    await recordBroken(task, progress.subject);
     throw error;
   }
 }
@@ -309,7 +316,7 @@ export async function sourceFailed(
 }
 
 /** Our own mistake: the run is closed, so that the next one is not kept waiting, and the source is left alone for a while. */
-export async function broke(task: SyncTask, subject: RunSubject): Promise<void> {
+export async function recordBroken(task: SyncTask, subject: RunSubject): Promise<void> {
   const { ctx, repository, run } = task;
   const failures = repository.state.failures + 1;
   await pause(task, failures, undefined);
@@ -326,7 +333,7 @@ async function pause({ ctx, repository }: SyncTask, failures: number, retryAfter
 }
 
 /** Says how a run ended. */
-export function tellOutcome(task: SyncTask, ending: Ending, commit: string | null, ms: number, log: Logger): void {
+export function logOutcome(task: SyncTask, ending: Ending, commit: string | null, ms: number, log: Logger): void {
   const { repository, reason, run } = task;
   const fields = {
     repository: repository.name,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
-import { createLimiter } from '../limits.ts';
+import { createLimiter } from '../../base/concurrency.ts';
 import { createReader } from './source.ts';
 
 /** A source whose calls never end, whatever their signal says. */

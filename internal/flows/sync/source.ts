@@ -18,7 +18,7 @@ import { readBlobs, storedBlobs } from '../../adapters/store/repositories/snapsh
 import { pausedHosts, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
-import type { Limiter } from '../limits.ts';
+import type { Limiter } from '../../base/concurrency.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';

@@ -5,12 +5,13 @@
 // resources in one transaction only (apply.ts). It never takes an error for an empty tree, never retries what only an
 // author can mend, and never lets one repository delay another.
 
-export { saying, type SyncRequest } from './run-record.ts';
+export { statusText, type SyncRequest } from './run-record.ts';
 export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts';
 export { applyFiles } from './apply-files.ts';
 export { findTrigger, originsOfRun, originsOfTriggers, readOrigins } from './origins.ts';
 export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from './lane.ts';
 export { applyPlan } from './apply.ts';
+export { startAppliedImpacts } from './impact.ts';
 export type { ApplyResult } from './plan.ts';
 export { fullNameOf } from './resolve.ts';
 export { checkFolder, probe } from './source.ts';

@@ -6,9 +6,9 @@ import type { WishReason } from '../../adapters/store/repositories/polls.ts';
 import { moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';
 import { type Repository, repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { catalogOf, type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
 import type { CatalogPorts, SyncPorts } from '../ports.ts';
-import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
+import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, putDown, takeInHand } from '../in-hand.ts';
 import { createReader, type HostHealth, hostOf, openRepository, type SourceReader } from './source.ts';
 import { RunRecord, type RunSubject, type SyncRequest } from './run-record.ts';
 
@@ -35,6 +35,8 @@ export interface TakeOptions {
   readonly reason: WishReason;
   readonly signal: AbortSignal;
   readonly health: HostHealth;
+  readonly ports: SyncPorts;
+  readonly catalog: CatalogPorts;
 }
 
 /**
@@ -42,20 +44,19 @@ export interface TakeOptions {
  * hand. The reader of a task is to be closed.
  */
 export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<SyncTask | 'gone'> {
-  const { repositoryId, signal, health } = options;
+  const { repositoryId, signal, health, ports, catalog } = options;
   const found = await repositoryInHand(ctx.db, repositoryId, ctx.daemonId);
   if (found === undefined) return 'gone';
   const { repository, project, connections, waiting } = found;
   if (waiting === null && repository.suspended) return 'gone';
   const reason = (waiting?.reason ?? options.reason) as WishReason;
   const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
-  const ports = syncPortsOf(ctx);
   const host = hostOf(repository);
   const isTurn = reason === 'poll' || reason === 'resync';
   return {
     ctx,
     ports,
-    catalog: catalogOf(ctx),
+    catalog,
     project,
     repository,
     connections,
@@ -98,13 +99,13 @@ export async function withSuspicion<T>(
     return outcome;
   };
   try {
-    if (ends >= parkedAt) {
+    if (ends >= parkedAtEnds) {
       await park(task, subject);
       return undefined;
     }
     // A daemon that is killed right after the commit has ended uncleanly, and the sync has not.
     task.run.atEnd = (tx) => endInHand(tx, { daemonId: ctx.daemonId, ...taken });
-    if (ends < aloneAt) {
+    if (ends < aloneAtEnds) {
       const leave = await gateOf(ctx).enter();
       return await run().finally(leave);
     }

@@ -6,7 +6,7 @@ import { type AccessRow, findAccess, findSessionAccess, touchToken } from '../..
 import { signinSettings } from '../../base/config/signin-settings.ts';
 import { Fault } from '../../domain/fault.ts';
 import { orgRoles, type Permission, projectRoles, type SelfPermission } from '../../domain/permission.ts';
-import { MESSAGES } from '../../domain/messages.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 
 export interface Access {
@@ -51,7 +51,7 @@ export class TokenFault extends Fault {
 
 /** The one answer for whatever the caller may not see and whatever does not exist (docs/reference/http-api.md#roles). */
 export function notVisible(): Fault {
-  return new Fault('not_found', 'not-found', MESSAGES.notVisible);
+  return new Fault('not_found', 'not-found', messagesTable.notVisible);
 }
 
 /**

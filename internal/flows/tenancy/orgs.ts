@@ -27,7 +27,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { notVisible } from './access.ts';
-import { withoutEnd } from '../../domain/text-end.ts';
+import { withoutEnd } from '../../domain/text.ts';
 
 const slugShape = /^[a-z0-9][a-z0-9-]{0,62}$/;
 

@@ -6,7 +6,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import {
   addBodyWeek,
   bodyWeeks,
-  cleansAlone,
+  lockRetention,
   deleteBodies,
   deleteChecks,
   deleteEvents,
@@ -165,7 +165,7 @@ async function inSlices(
   for (let after: string | null = null; !signal.aborted && performance.now() < until; ) {
     const place: string | null = after;
     const slice: Slice = await ctx.db.tx(async (tx) =>
-      (await cleansAlone(tx)) ? take(tx, place) : { gone: 0, next: null },
+      (await lockRetention(tx)) ? take(tx, place) : { gone: 0, next: null },
     );
     gone += slice.gone;
     if (slice.next === null) return { gone, isDone: true };

@@ -10,7 +10,7 @@ import { dropSubscription } from '../../adapters/store/sessions/tool-callers.ts'
 import { bindingTerms } from '../../core/route/route.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { BINDING_TARGETS, type BindingTarget, type EventContext } from '../../domain/spec.ts';
+import { bindingTargets, type BindingTarget, type EventContext } from '../../domain/spec.ts';
 import { bindSession, requireLive, unbindSession } from '../sessions/sessions.ts';
 import { tool, type ToolCall, type ToolSpec } from './table.ts';
 
@@ -135,7 +135,7 @@ export const bindingTools: readonly ToolSpec[] = [
       'started this session (current; null where there is none).',
     effect: 'none',
     run: async ({ caller }) => ({
-      types: BINDING_TARGETS.map((type) => {
+      types: bindingTargets.map((type) => {
         const { lifecycle, continuity } = bindingTerms(caller.spec.bindings[type], {});
         return { type, lifecycle, continuity };
       }),

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { toolInputSchema } from '../../../schemas/tool-input.ts';
-import { OWN_TOOLS } from './tools.ts';
+import { ownTools } from './tools.ts';
 
 const page = fileURLToPath(new URL('../../../docs/reference/tools.md', import.meta.url));
 const [begin, end] = ['<!-- tools: begin -->', '<!-- tools: end -->'];
@@ -37,7 +37,7 @@ function rows(schema: Property & { readonly required?: readonly string[] }, pref
 
 // `node --test --test-update-snapshots internal/flows/tools/tools.docs.test.ts` writes the page anew.
 test('the page of tools lists every one of them, as a harness is shown it', async (t) => {
-  const parts = OWN_TOOLS.flatMap(({ of, tools }) => [
+  const parts = ownTools.flatMap(({ of, tools }) => [
     `### ${of[0] === '`' ? of : of[0]?.toUpperCase() + of.slice(1)}`,
     ...tools.flatMap(({ name, description, effect }) => {
       const inputs = rows(toolInputSchema(name));

@@ -126,7 +126,7 @@ function specsOf(alias: string, declared: Own): readonly ToolSpec[] {
 }
 
 /** Every tool of the service's own, by the aliases that have it: for the documentation. */
-export const OWN_TOOLS: readonly { readonly of: string; readonly tools: readonly ToolSpec[] }[] = [
+export const ownTools: readonly { readonly of: string; readonly tools: readonly ToolSpec[] }[] = [
   { of: '`kind: local, implementation: svc`', tools: [...sessionTools, ...bindingTools, ...projectTools] },
   { of: 'also with `capabilities: { billing: read }` or `write`', tools: billingTools },
   { of: '`kind: local, implementation: chat`', tools: chatTools('', { kind: 'connections', connections: [] }) },

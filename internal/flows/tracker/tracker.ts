@@ -166,7 +166,7 @@ function sendComment(
 }
 
 /** The service itself comments on an issue (its id), as a step of a write. */
-export function sayOnIssue(
+export function commentOnIssue(
   ctx: FlowContext,
   of: { readonly connection: SealedConnection; readonly issueId: string; readonly body: string },
   step: Step,
@@ -229,7 +229,7 @@ export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>)
 }
 
 /** The reader of `tracker` in the outbox: a comment by the id that we chose, an issue by the fields that were wanted. */
-export async function lookAtTracker(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
+export async function findTrackerStep(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
   const connection = sought.connectionId === null ? undefined : await connectionById(ctx.db, sought.connectionId);
   if (connection === undefined) return { found: false };
   const tracker = new TrackerConnection(ctx, connection);

@@ -4,7 +4,7 @@
 
 import * as oauth from 'oauth4webapi';
 import type { Server } from './discover.ts';
-import { greet, OauthFailure, type Reach, send } from './request.ts';
+import { initialize, OauthFailure, type Reach, send } from './request.ts';
 
 export { discoverResource, discoverServer, type Server } from './discover.ts';
 export { addressFault, OauthFailure, type Reach } from './request.ts';
@@ -55,8 +55,8 @@ const through = (reach: Reach) => ({
     }),
 });
 
-const ERROR = /^[a-z_]{1,60}$/;
-const detailOf = (error: string): string => (ERROR.test(error) ? error : 'refused');
+const errorPattern = /^[a-z_]{1,60}$/;
+const detailOf = (error: string): string => (errorPattern.test(error) ? error : 'refused');
 
 /** What was thrown of a request that was meant to do something. */
 function failureOf(error: unknown): OauthFailure {
@@ -231,6 +231,6 @@ export async function tryResource(
   address: string,
   token: string,
 ): Promise<{ readonly status: number; readonly challenge: string | undefined }> {
-  const response = await greet(reach, address, token);
+  const response = await initialize(reach, address, token);
   return { status: response.status, challenge: response.headers.get('www-authenticate') ?? undefined };
 }

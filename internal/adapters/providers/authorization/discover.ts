@@ -3,8 +3,8 @@
 
 import * as oauth from 'oauth4webapi';
 import { challengeOf, isWithin, scopesIn } from '../../../core/consent/consent.ts';
-import { addressFault, greet, OauthFailure, type Reach, send } from './request.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { addressFault, initialize, OauthFailure, type Reach, send } from './request.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 /** Of an authorization server, what later steps need; kept with what came of it. Names as in RFC 8414. */
 export interface Server {
@@ -54,7 +54,7 @@ export async function discoverResource(reach: Reach, address: string): Promise<P
 
 /** What the resource says to somebody without a credential. */
 async function challengeAt(reach: Reach, address: string): Promise<string | undefined> {
-  const response = await reached(greet(reach, address));
+  const response = await reached(initialize(reach, address));
   return response.headers.get('www-authenticate') ?? undefined;
 }
 

@@ -93,7 +93,7 @@ export async function send(
 }
 
 /** What a tool server answers to a greeting, with a token or without: its status and headers. Throws as `send`. */
-export function greet(reach: Reach, address: string, token?: string): Promise<Response> {
+export function initialize(reach: Reach, address: string, token?: string): Promise<Response> {
   const hello = {
     jsonrpc: '2.0',
     id: 0,
@@ -121,12 +121,12 @@ async function whole(body: AsyncIterable<unknown>): Promise<Uint8Array<ArrayBuff
   return Uint8Array.from(Buffer.concat(chunks));
 }
 
-const UNSENT =
+const unsent =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_.+|.*CERT.*)$/;
 function wasUnsent(error: unknown): boolean {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth += 1) {
     const { code } = at as { readonly code?: unknown };
-    if (at instanceof PrivateAddressError || (typeof code === 'string' && UNSENT.test(code))) return true;
+    if (at instanceof PrivateAddressError || (typeof code === 'string' && unsent.test(code))) return true;
     if (at instanceof AggregateError && at.errors.length > 0 && at.errors.every(wasUnsent)) return true;
   }
   return false;

@@ -6,7 +6,7 @@ import type { Fault } from '../../../domain/fault.ts';
 import { objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault, ProviderLimited } from '../../../domain/outside.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 export interface ChatRequest {
   /** Below which the methods are. */
@@ -60,7 +60,7 @@ function judge({ isWrite }: ChatRequest, { statusCode, text, retryAfterSeconds }
 
 /** "Some aspect of the operation may have succeeded." */
 const doubtful = new Set(['fatal_error', 'internal_error', 'request_timeout', 'service_unavailable']);
-const CODES: readonly (readonly [RegExp, Parameters<typeof outsideFault>[0], string])[] = [
+const codes: readonly (readonly [RegExp, Parameters<typeof outsideFault>[0], string])[] = [
   [
     /^(invalid_auth|not_authed|token_revoked|token_expired|account_inactive)$/,
     'credential-refused',
@@ -83,7 +83,7 @@ const CODES: readonly (readonly [RegExp, Parameters<typeof outsideFault>[0], str
 function refusalOf(code: string | undefined, status: number): Fault {
   const shown = code !== undefined && /^[a-z0-9_]{1,64}$/.test(code) ? code : String(status);
   if (status === 401) return outsideFault('credential-refused', 'the chat provider does not take the token');
-  const known = CODES.find(([pattern]) => pattern.test(code ?? ''));
+  const known = codes.find(([pattern]) => pattern.test(code ?? ''));
   if (known !== undefined) return outsideFault(known[1], `${known[2]} (${shown})`);
   return outsideFault('refused', `the chat provider refused it: ${shown}`);
 }

@@ -9,7 +9,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../../domain/outside.ts';
 import { dispatcherFor } from './guard.ts';
 import { publicApiUrl } from './token.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 export interface ApiRequest {
   /** Where the provider's API answers; absent: its public one. */
@@ -43,12 +43,12 @@ export interface ApiAnswer {
 }
 
 /** The provider did nothing: it limits the caller, or did not take the token. It may be asked again. */
-export class NotDone extends Error {
+export class RefusedCall extends Error {
   readonly why:
     | { readonly kind: 'limited'; readonly resource: string; readonly seconds: number | undefined }
     | { readonly kind: 'unauthorized' };
 
-  constructor(why: NotDone['why']) {
+  constructor(why: RefusedCall['why']) {
     super(why.kind === 'limited' ? 'the provider limits these calls' : 'the provider did not take the token');
     this.why = why;
   }
@@ -76,7 +76,7 @@ function addressOf({ apiUrl, path, query = {}, resource }: ApiRequest): URL {
 }
 
 /**
- * Sends a request, once. Throws Fault for a refusal and for what was never sent, NotDone, and OutcomeUnknown for a write
+ * Sends a request, once. Throws Fault for a refusal and for what was never sent, RefusedCall, and OutcomeUnknown for a write
  * whose answer was lost or cannot be read.
  */
 export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
@@ -170,10 +170,10 @@ function refusalOf(request: ApiRequest, shown: Shown): Error {
   const { status, json } = shown;
   const message = textAt(objectAt(json)['message']) ?? '';
   const limit = limitOf(request, shown, message);
-  if (limit !== undefined) return new NotDone(limit);
+  if (limit !== undefined) return new RefusedCall(limit);
   switch (status) {
     case 401:
-      return new NotDone({ kind: 'unauthorized' });
+      return new RefusedCall({ kind: 'unauthorized' });
     case 403:
       return outsideFault('permission-missing', 'the installation may not do this');
     case 301:
@@ -219,7 +219,7 @@ function limitOf(request: ApiRequest, { status, headers }: Shown, message: strin
 }
 
 /** Words of the provider that hold no value, with ours for each. */
-const KNOWN: readonly (readonly [RegExp, string, 'conflict' | 'refused' | 'too-large'])[] = [
+const knownRefusals: readonly (readonly [RegExp, string, 'conflict' | 'refused' | 'too-large'])[] = [
   [/already[ _]exists/i, 'it exists already', 'conflict'],
   [/No commits between/i, 'there are no commits between base and head', 'conflict'],
   [/not mergeable/i, 'the pull request is not mergeable', 'conflict'],
@@ -232,7 +232,7 @@ const KNOWN: readonly (readonly [RegExp, string, 'conflict' | 'refused' | 'too-l
   [/Body is too long/i, 'the body is too long', 'too-large'],
   [/sha"? wasn't supplied/i, 'the file exists: its sha is needed', 'conflict'],
 ];
-const known = (message: string) => KNOWN.find(([pattern]) => pattern.test(message));
+const known = (message: string) => knownRefusals.find(([pattern]) => pattern.test(message));
 const knownWords = (message: string): string | undefined => known(message)?.[1];
 
 /** The field and the provider's code of each mistake; never a value. */
@@ -262,7 +262,8 @@ function judgeGraphql(answer: JsonObject): void {
   if (first === undefined) return;
   const message = errors.map((one) => textAt(one['message']) ?? '').join('\n');
   const types = errors.map((one) => textAt(one['type']));
-  if (types.includes('RATE_LIMITED')) throw new NotDone({ kind: 'limited', resource: 'graphql', seconds: undefined });
+  if (types.includes('RATE_LIMITED'))
+    throw new RefusedCall({ kind: 'limited', resource: 'graphql', seconds: undefined });
   if (types.includes('FORBIDDEN')) throw outsideFault('permission-missing', 'the installation may not do this');
   if (types.includes('NOT_FOUND')) throw outsideFault('not-found', 'it is absent, or not visible to this installation');
   const found = known(message);

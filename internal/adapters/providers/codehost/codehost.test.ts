@@ -8,7 +8,7 @@ import { addressKey, mintInstallationToken, normalize, verifySignature } from '.
 const body = Buffer.from('{"a":1}');
 const good = createHmac('sha256', 'topsecret').update(body).digest('hex');
 
-const SIGNATURES: readonly (readonly [string, string | undefined, string, boolean])[] = [
+const signatures: readonly (readonly [string, string | undefined, string, boolean])[] = [
   ['the plain digest', good, 'topsecret', false],
   ['the digest with its prefix', `sha256=${good}`, 'topsecret', true],
   ['upper case digits', `sha256=${good.toUpperCase()}`, 'topsecret', false],
@@ -22,7 +22,7 @@ const SIGNATURES: readonly (readonly [string, string | undefined, string, boolea
   ['a digest with a bad digit', `sha256=${good.slice(0, 63)}g`, 'topsecret', false],
   ['an empty secret and its own digest', createHmac('sha256', '').update(body).digest('hex'), '', false],
 ];
-for (const [what, header, secret, expected] of SIGNATURES) {
+for (const [what, header, secret, expected] of signatures) {
   test(`${what} is ${expected ? 'accepted' : 'refused'}`, () => {
     assert.equal(verifySignature(body, header, secret), expected);
   });
@@ -32,7 +32,7 @@ test('one changed byte of the body is refused', () => {
   assert.equal(verifySignature(Buffer.from('{"a":2}'), `sha256=${good}`, 'topsecret'), false);
 });
 
-const ADDRESSES: readonly (readonly [string, string | undefined])[] = [
+const addresses: readonly (readonly [string, string | undefined])[] = [
   ['https://Example.com/Acme/App.git', 'example.com/acme/app'],
   ['https://example.com/acme/app/', 'example.com/acme/app'],
   ['git@example.com:acme/app.git', 'example.com/acme/app'],
@@ -42,7 +42,7 @@ const ADDRESSES: readonly (readonly [string, string | undefined])[] = [
   ['https://example.com/', undefined],
   ['not an address', undefined],
 ];
-for (const [address, expected] of ADDRESSES) {
+for (const [address, expected] of addresses) {
   test(`the key of ${address} is ${expected}`, () => {
     assert.equal(addressKey(address), expected);
   });

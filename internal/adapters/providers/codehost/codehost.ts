@@ -6,9 +6,9 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export { installationChangeOf, installationOf, readInstallation } from './installation.ts';
 export { type CodehostDelivery, normalize } from './normalize.ts';
-export { isBotLogin } from './parts.ts';
+export { idAndUrl, isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
-export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, NotDone } from './api.ts';
+export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, RefusedCall } from './api.ts';
 export { callMcp } from './mcp.ts';
 export {
   cloneUrl,

@@ -9,7 +9,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import { boundedText } from '../../../base/net/net.ts';
 import { dispatcherFor } from './guard.ts';
 import { answerBytes, appToken, type MintRequest, publicApiUrl } from './token.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 export interface SeenInstallation {
   /** `unavailable`: nobody answered, or not as the provider does; nothing is known. */
@@ -51,7 +51,7 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
 }
 
 /** Permissions of the provider by the capabilities of mounts that they serve. */
-const CAPABILITIES: { readonly [permission: string]: string } = {
+const capabilities: { readonly [permission: string]: string } = {
   contents: 'contents',
   pull_requests: 'pullRequests',
   issues: 'issues',
@@ -63,7 +63,7 @@ const CAPABILITIES: { readonly [permission: string]: string } = {
 
 function observedOf(installation: JsonObject): Observed {
   const granted = objectAt(installation['permissions']);
-  const permissions = Object.entries(CAPABILITIES).flatMap(([permission, capability]): [string, 'read' | 'write'][] => {
+  const permissions = Object.entries(capabilities).flatMap(([permission, capability]): [string, 'read' | 'write'][] => {
     const level = textAt(granted[permission]);
     return level === undefined ? [] : [[capability, level === 'read' ? 'read' : 'write']];
   });
@@ -74,7 +74,7 @@ function observedOf(installation: JsonObject): Observed {
   };
 }
 
-const CHANGES: { readonly [event: string]: InstallationChange['what'] | undefined } = {
+const changes: { readonly [event: string]: InstallationChange['what'] | undefined } = {
   'installation.created': 'established',
   'installation.unsuspend': 'established',
   'installation.deleted': 'removed',
@@ -95,7 +95,7 @@ export const installationOf = (body: JsonObject): string | undefined => idAt(obj
 
 /** What a delivery says of its installation; undefined for whatever is about something else. */
 export function installationChangeOf(event: string, body: JsonObject): InstallationChange | undefined {
-  const what = CHANGES[`${event}.${textAt(body['action']) ?? ''}`];
+  const what = changes[`${event}.${textAt(body['action']) ?? ''}`];
   if (what === undefined) return undefined;
   const observed = observedOf(objectAt(body['installation']));
   const selection = textAt(body['repository_selection']) ?? observed.repositories?.selection;

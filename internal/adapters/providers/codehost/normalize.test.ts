@@ -16,7 +16,7 @@ const corpus = examples as unknown as {
 const self = { appId: '7', botLogin: 'svc-app[bot]', usernames: ['triage'] };
 
 /** Deliveries of the corpus and the key that each has; what is not listed is ignored. */
-const EXPECTED: { readonly [event: string]: (action: string, example: Example) => string | undefined } = {
+const expectedTable: { readonly [event: string]: (action: string, example: Example) => string | undefined } = {
   pull_request: (action) => `codehost.pull_request.${action}`,
   issues: (action) => `codehost.issue.${action}`,
   issue_comment: (action) => (action === 'deleted' ? undefined : `codehost.issue.comment.${action}`),
@@ -52,7 +52,7 @@ describe('the corpus of deliveries', () => {
     it(`${name}: each of ${examples.length} has its key`, () => {
       for (const body of examples) {
         const delivery = normalize(name, 'd', body, self);
-        const expected = EXPECTED[name]?.(body.action ?? '', body);
+        const expected = expectedTable[name]?.(body.action ?? '', body);
         if (expected === undefined) {
           assert.equal(delivery.kind, 'ignored');
           continue;

@@ -1,6 +1,6 @@
 // The parts of a code host's deliveries in the neutral words: repository, sender, pull request, issue, comment, checks.
 
-import { idAt, listAt, objectAt, presentOf, someOf, textAt } from '../../../domain/fields.ts';
+import { idAt, listAt, objectAt, presentOf, presentOrUndefined, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 
 export function repositoryOf(value: Json | undefined): JsonObject {
@@ -77,17 +77,21 @@ export function pullRequestOf(value: JsonObject, body: JsonObject, isIssue = fal
           ref: head['ref'],
           sha: head['sha'],
           repositoryFullName: objectAt(head['repo'])['full_name'],
-          previous: action === 'synchronize' ? someOf({ sha: textAt(body['before']) }) : undefined,
+          previous: action === 'synchronize' ? presentOrUndefined({ sha: textAt(body['before']) }) : undefined,
         }),
     base: isIssue
       ? undefined
       : presentOf({
           ref: base['ref'],
           sha: base['sha'],
-          previous: someOf({ ref: before(baseBefore, 'ref'), sha: before(baseBefore, 'sha') }),
+          previous: presentOrUndefined({ ref: before(baseBefore, 'ref'), sha: before(baseBefore, 'sha') }),
         }),
     previous: isMain
-      ? someOf({ title: before(changes, 'title'), body: before(changes, 'body'), ...previousState(action, value) })
+      ? presentOrUndefined({
+          title: before(changes, 'title'),
+          body: before(changes, 'body'),
+          ...previousState(action, value),
+        })
       : undefined,
   });
 }
@@ -105,7 +109,7 @@ export function issueOf(value: JsonObject, body: JsonObject): JsonObject {
     labelNames: namesOf(value['labels']),
     assigneeLogins: listAt(value['assignees']).flatMap((user) => loginOf(user) ?? []),
     previous: isMain
-      ? someOf({
+      ? presentOrUndefined({
           title: before(changes, 'title'),
           body: before(changes, 'body'),
           ...previousState(textAt(body['action']) ?? '', value),
@@ -142,7 +146,7 @@ export function commentOf(value: JsonObject, body: JsonObject): JsonObject {
     htmlUrl: value['html_url'],
     author: loginOf(value['user']),
     attachments: attachmentsOf(textAt(value['body']) ?? ''),
-    previous: someOf({ body: previous }),
+    previous: presentOrUndefined({ body: previous }),
   });
 }
 
@@ -181,7 +185,7 @@ export function checkRunOf(value: JsonObject, body: JsonObject): JsonObject {
     headIsCurrent: pulls.length === 0 ? undefined : pulls.some((pull) => objectAt(pull['head'])['sha'] === sha),
     htmlUrl: value['html_url'],
     pullRequestNumbers: pulls.flatMap((pull) => (typeof pull['number'] === 'number' ? [pull['number']] : [])),
-    requestedAction: someOf({ identifier: idAt(objectAt(body['requested_action'])['identifier']) }),
+    requestedAction: presentOrUndefined({ identifier: idAt(objectAt(body['requested_action'])['identifier']) }),
   });
 }
 
@@ -196,3 +200,6 @@ export function workflowRunOf(value: JsonObject): JsonObject {
     htmlUrl: value['html_url'],
   });
 }
+
+/** Of what was made: its id, and where people see it. */
+export const idAndUrl = (json: JsonObject): JsonObject => ({ id: json['id'] ?? null, url: json['html_url'] ?? null });

@@ -2,7 +2,7 @@
 
 import { listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 /**
  * One form of a repository address: host and path, lower case, without scheme, user, `.git` and trailing slashes.
@@ -71,7 +71,7 @@ export interface PullHint {
 }
 
 /** Actions after which a pull request may change other files, or is over. */
-const PLANNED = new Set(['opened', 'reopened', 'synchronize', 'edited', 'ready_for_review', 'closed']);
+const planned = new Set(['opened', 'reopened', 'synchronize', 'edited', 'ready_for_review', 'closed']);
 
 /** Undefined where nothing about its plan can have changed. */
 export function pullHintOf(
@@ -83,7 +83,7 @@ export function pullHintOf(
   const [head, base] = [objectAt(pull['head']), objectAt(pull['base'])];
   const { number } = pull;
   const [sha, ref] = [textAt(head['sha']), textAt(base['ref'])];
-  if (!PLANNED.has(textAt(body['action']) ?? '') || typeof number !== 'number') return undefined;
+  if (!planned.has(textAt(body['action']) ?? '') || typeof number !== 'number') return undefined;
   if (sha === undefined || ref === undefined || !/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/.test(sha)) return undefined;
   const from = textAt(objectAt(head['repo'])['full_name']);
   const at = new Date(textAt(pull['updated_at']) ?? Number.NaN);

@@ -5,7 +5,7 @@ import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { request } from 'undici';
 import { boundedText } from '../../../base/net/net.ts';
 import { dispatcherFor } from './guard.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 export interface MintRequest {
   /** Where the provider's API answers; absent: its public one. */

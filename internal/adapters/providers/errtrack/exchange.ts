@@ -4,7 +4,7 @@
 
 import { objectAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
-import { type Answer, call, type ErrtrackSettings, jsonOf } from './request.ts';
+import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf } from './request.ts';
 
 export type Exchanged =
   | {
@@ -48,7 +48,7 @@ async function grant(
   installationId: string,
   body: { readonly [key: string]: string },
 ): Promise<Exchanged> {
-  let answer: Answer;
+  let answer: ErrtrackAnswer;
   try {
     answer = await call(settings, `${installationUrl(settings, installationId)}authorizations/`, {
       method: 'POST',
@@ -69,7 +69,8 @@ async function grant(
 const isToken = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= tokenMax && /^[\x21-\x7e]+$/.test(value);
 
-const isRefusal = ({ status, ms }: Answer): boolean => status >= 400 && status < 500 && status !== 408 && ms < slowMs;
+const isRefusal = ({ status, ms }: ErrtrackAnswer): boolean =>
+  status >= 400 && status < 500 && status !== 408 && ms < slowMs;
 
 /** Says to the provider that the installation is taken up. */
 export async function confirmInstallation(

@@ -2,17 +2,18 @@
 // happened to an issue in the neutral vocabulary. The signature covers neither header nor time: what arrives twice is known
 // by its key, and a body under another resource's name is refused.
 
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { sha256 } from '../../../base/hash.ts';
 import { idAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import { UUID } from '../../../domain/uuid.ts';
+import { uuid } from '../../../domain/uuid.ts';
 import { isThere } from './project.ts';
 
-const SIGNATURE = /^[0-9a-f]{64}$/;
+const signature = /^[0-9a-f]{64}$/;
 
 /** True when `header` is the lower-case hex HMAC-SHA256 of the body; an empty secret proves nothing. Constant time. */
 export function verifySignature(rawBody: Uint8Array, header: string | undefined, secret: string): boolean {
-  if (secret.length === 0 || header === undefined || !SIGNATURE.test(header)) return false;
+  if (secret.length === 0 || header === undefined || !signature.test(header)) return false;
   return timingSafeEqual(Buffer.from(header, 'hex'), createHmac('sha256', secret).update(rawBody).digest());
 }
 
@@ -29,7 +30,7 @@ export type ErrtrackDelivery =
   | { readonly kind: 'malformed'; readonly reason: string };
 
 /** Which key of `data` each resource has. */
-const BODY_KEYS: { readonly [resource: string]: string } = {
+const bodyKeys: { readonly [resource: string]: string } = {
   issue: 'issue',
   error: 'error',
   event_alert: 'event',
@@ -37,7 +38,7 @@ const BODY_KEYS: { readonly [resource: string]: string } = {
   installation: 'installation',
   comment: 'comment',
 };
-const ACTIONS: { readonly [action: string]: string } = {
+const actions: { readonly [action: string]: string } = {
   created: 'created',
   resolved: 'resolved',
   unresolved: 'unresolved',
@@ -57,7 +58,7 @@ export function normalize(
   if (resource === undefined || action === undefined || installationId === undefined) {
     return { kind: 'malformed', reason: 'a delivery names its resource, its action and its installation' };
   }
-  const name = Object.hasOwn(BODY_KEYS, resource) ? BODY_KEYS[resource] : undefined;
+  const name = Object.hasOwn(bodyKeys, resource) ? bodyKeys[resource] : undefined;
   const ignored = {
     kind: 'ignored',
     reason: `the event ${`${resource}.${action}`.slice(0, 100)} is not in the catalog`,
@@ -71,7 +72,7 @@ export function normalize(
     dedupKey:
       idempotencyKey !== undefined && idempotencyKey !== '' && idempotencyKey.length <= 200
         ? `key\0${idempotencyKey}`
-        : `body\0${installationId}\0${resource}\0${action}\0${subject}\0${createHash('sha256').update(raw).digest('hex')}`,
+        : `body\0${installationId}\0${resource}\0${action}\0${subject}\0${sha256(raw)}`,
   });
   if (resource === 'installation' && action === 'deleted') {
     // The tombstone is of the installation that the envelope names: a body about another one proves nothing.
@@ -80,12 +81,12 @@ export function normalize(
       ? { kind: 'uninstalled', ...about(installationId) }
       : { kind: 'malformed', reason: 'the body names two installations' };
   }
-  if (resource !== 'issue' || !Object.hasOwn(ACTIONS, action)) return ignored;
+  if (resource !== 'issue' || !Object.hasOwn(actions, action)) return ignored;
   const issue = objectAt(data['issue']);
   const [id, projectId] = [idAt(issue['id']), idAt(objectAt(issue['project'])['id'])];
   if (id === undefined || projectId === undefined)
     return { kind: 'malformed', reason: 'the issue has no id or no project' };
-  const what = ACTIONS[action] ?? action;
+  const what = actions[action] ?? action;
   return {
     kind: 'issue',
     ...about(id),
@@ -101,7 +102,7 @@ const uuidAt = (value: Parameters<typeof textAt>[0]): string | undefined => {
   const dashed = /^[0-9a-f]{32}$/.test(text)
     ? text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
     : text;
-  return UUID.test(dashed) ? dashed : undefined;
+  return uuid.test(dashed) ? dashed : undefined;
 };
 
 const projectOf = (issue: JsonObject): JsonObject => {

@@ -18,7 +18,7 @@ const pick = (value: Json | undefined, fields: Fields): JsonObject => {
 const each = (value: Json | undefined, project: (item: Json) => JsonObject): JsonObject[] =>
   Array.isArray(value) ? (value as Json[]).map(project) : [];
 
-const ISSUE: Fields = [
+const issueList: Fields = [
   'id',
   'shortId',
   'title',
@@ -43,21 +43,21 @@ const ISSUE: Fields = [
 export function projectIssue(issue: JsonObject): JsonObject {
   const assigned = issue['assignedTo'];
   return {
-    ...pick(issue, ISSUE),
+    ...pick(issue, issueList),
     project: pick(issue['project'], ['id', 'slug', 'name', 'platform']),
     metadata: pick(issue['metadata'], ['type', 'value', 'title', 'filename', 'function']),
     ...(isThere(assigned) && { assignedTo: pick(assigned, ['type', 'id', 'name']) }),
   };
 }
 
-const FRAME: Fields = ['filename', 'absPath', 'module', 'function', 'lineNo', 'colNo', 'inApp', 'context', 'vars'];
+const frame: Fields = ['filename', 'absPath', 'module', 'function', 'lineNo', 'colNo', 'inApp', 'context', 'vars'];
 const frames = (value: Json | undefined): JsonObject => ({
-  frames: each(objectAt(value)['frames'], (one) => pick(one, FRAME)),
+  frames: each(objectAt(value)['frames'], (one) => pick(one, frame)),
 });
 const optionalFrames = (value: Json | undefined): JsonObject => (isThere(value) ? { stacktrace: frames(value) } : {});
 
 /** By the type of an entry; the others are left out. */
-const ENTRIES: { readonly [type: string]: (data: JsonObject) => JsonObject } = {
+const entryReaders: { readonly [type: string]: (data: JsonObject) => JsonObject } = {
   exception: (data) => ({
     values: each(data['values'], (one) => ({
       ...pick(one, ['type', 'value', 'module', 'threadId']),
@@ -86,7 +86,7 @@ export function projectEvent(event: JsonObject): JsonObject {
   const entries = each(event['entries'], (item) => {
     const { type, data } = objectAt(item);
     const name = textAt(type) ?? '';
-    const project = Object.hasOwn(ENTRIES, name) ? ENTRIES[name] : undefined;
+    const project = Object.hasOwn(entryReaders, name) ? entryReaders[name] : undefined;
     return project === undefined ? {} : { type: name, data: project(objectAt(data)) };
   }).filter((one) => one['type'] !== undefined);
   return {

@@ -30,7 +30,7 @@ export class ProviderFailure extends Error {
   }
 }
 
-export interface Answer {
+export interface ErrtrackAnswer {
   readonly status: number;
   readonly headers: { readonly [name: string]: string | string[] | undefined };
   readonly text: string;
@@ -52,7 +52,7 @@ export async function call(
     readonly headers?: { readonly [name: string]: string };
     readonly body?: unknown;
   } = {},
-): Promise<Answer> {
+): Promise<ErrtrackAnswer> {
   const url = new URL(address);
   const isRefused = !settings.allowPrivate && (url.protocol !== 'https:' || hostFault(url.hostname) !== null);
   if (isRefused) throw new ProviderFailure('unreachable');
@@ -96,8 +96,8 @@ export async function read(
   settings: Pick<ErrtrackSettings, 'allowPrivate'>,
   address: string,
   token: string,
-): Promise<{ readonly body: unknown; readonly headers: Answer['headers'] }> {
-  let answer: Answer;
+): Promise<{ readonly body: unknown; readonly headers: ErrtrackAnswer['headers'] }> {
+  let answer: ErrtrackAnswer;
   try {
     answer = await call(settings, address, { headers: { authorization: `Bearer ${token}` } });
   } catch (error) {

@@ -3,7 +3,7 @@
 
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
-import { type Answer, call, type ErrtrackSettings, jsonOf, ProviderFailure } from './request.ts';
+import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf, ProviderFailure } from './request.ts';
 
 export interface FoundIssue {
   readonly shortId: string;
@@ -21,7 +21,7 @@ export async function searchIssues(
   const path = `${new URL(settings.mcpUrl).pathname.replace(/\/$/, '')}/${at.organization}/${at.project}`;
   const url = new URL(path, settings.mcpUrl);
   url.searchParams.set('skills', 'inspect');
-  let answer: Answer;
+  let answer: ErrtrackAnswer;
   try {
     answer = await call(settings, url.href, {
       method: 'POST',
@@ -43,15 +43,15 @@ export async function searchIssues(
 }
 
 /** The reply, as JSON or as the last message of a stream. */
-function replyIn({ headers, text }: Answer): JsonObject {
+function replyIn({ headers, text }: ErrtrackAnswer): JsonObject {
   if (!String(headers['content-type']).startsWith('text/event-stream')) return objectAt(jsonOf(text) as Json);
   const data = [...text.matchAll(/^data: ?(.*)$/gm)].map((match) => objectAt(jsonOf(match[1] ?? '') as Json));
   return data.findLast((one) => one['id'] === 1) ?? {};
 }
 
-const HEADING = /^#{2,3} \d+\. \[([A-Z0-9][A-Z0-9_-]*-[A-Z0-9]+)\]\((https?:\/\/[^\s)]+)\)\s*$/i;
-const FIELD = /^- \*\*(Status|Users|Events|First seen|Last seen|Culprit|Level|Project)\*\*: (.+)$/i;
-const KEYS: { readonly [label: string]: string } = {
+const headingPattern = /^#{2,3} \d+\. \[([A-Z0-9][A-Z0-9_-]*-[A-Z0-9]+)\]\((https?:\/\/[^\s)]+)\)\s*$/i;
+const fieldPattern = /^- \*\*(Status|Users|Events|First seen|Last seen|Culprit|Level|Project)\*\*: (.+)$/i;
+const keys: { readonly [label: string]: string } = {
   status: 'status',
   users: 'userCount',
   events: 'count',
@@ -66,7 +66,7 @@ const fieldMax = 500;
 function issuesIn(text: string): FoundIssue[] {
   const found: { [field: string]: string }[] = [];
   for (const line of text.split('\n')) {
-    const heading = HEADING.exec(line);
+    const heading = headingPattern.exec(line);
     const current = found.at(-1);
     if (heading !== null) {
       found.push({ shortId: heading[1] ?? '', url: heading[2] ?? '', title: '' });
@@ -75,10 +75,10 @@ function issuesIn(text: string): FoundIssue[] {
       break;
     } else if (current !== undefined) {
       const title = /^\*\*(.+)\*\*\s*$/.exec(line)?.[1];
-      const field = FIELD.exec(line);
+      const field = fieldPattern.exec(line);
       if (title !== undefined && current['title'] === '') current['title'] = title.slice(0, fieldMax);
       else if (field !== null)
-        current[KEYS[(field[1] ?? '').toLowerCase()] ?? ''] = (field[2] ?? '').slice(0, fieldMax);
+        current[keys[(field[1] ?? '').toLowerCase()] ?? ''] = (field[2] ?? '').slice(0, fieldMax);
     }
   }
   return found as unknown as FoundIssue[];

@@ -18,7 +18,7 @@ interface Row {
   readonly b: string;
 }
 /** A 403 would make a harness ask for a login; an unknown or revoked token is 401, a cap is 402. */
-const TABLE: { readonly [kind in ErrorKind]: Row } = {
+const table: { readonly [kind in ErrorKind]: Row } = {
   invalid: { status: 400, a: 'invalid_request_error', b: 'invalid_request_error' },
   unauthenticated: { status: 401, a: 'authentication_error', b: 'invalid_request_error' },
   capped: { status: 402, a: 'billing_error', b: 'insufficient_quota' },
@@ -36,7 +36,7 @@ export function errorBody(
   code: string,
   message: string,
 ): { readonly status: number; readonly body: object } {
-  const { status, a, b } = TABLE[kind];
+  const { status, a, b } = table[kind];
   if (provider === 'provider-a') return { status, body: { type: 'error', error: { type: a, message } } };
   if (provider === 'provider-c')
     return { status, body: { error: { code: status, message, metadata: { reason: code } } } };

@@ -22,6 +22,8 @@ export function readLines(
     if (part.length === 0) return;
     parts.push(part);
     length += part.length;
+    // Parts of a byte take hundreds each as long as they are kept.
+    if (parts.length > 1_024) parts = [Buffer.concat(parts, length)];
     if (length <= (isCut ? 2 * limits.tailBytes : limits.lineMaxBytes)) return;
     // A copy, so that the chunks behind it can go.
     const tail = Buffer.from(Buffer.concat(parts, length).subarray(-limits.tailBytes));

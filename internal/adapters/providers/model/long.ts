@@ -2,9 +2,9 @@
 
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { yieldToEventLoop } from '../../../base/yielding.ts';
-import { longTexts, type TextPlace, Unended } from '../../../domain/long-texts.ts';
-import { MESSAGES } from '../../../domain/messages.ts';
+import { yieldToEventLoop } from '../../../base/concurrency.ts';
+import { longTexts, type TextPlace, UnterminatedText } from '../../../domain/long-texts.ts';
+import { messagesTable } from '../../../domain/messages.ts';
 import { BodyProblem } from './problem.ts';
 
 /** Bytes of a body; a smaller one is parsed whole. */
@@ -40,7 +40,7 @@ const isTaken = ({ kinds, keys }: TextPlace): boolean =>
 export async function shorten(raw: Buffer): Promise<Shortened> {
   const prefix = `${randomUUID()}:`;
   if (raw.length <= largeFrom) return { body: raw, prefix, texts: [] };
-  if (!isUtf8(raw)) throw new BodyProblem(MESSAGES.notJson);
+  if (!isUtf8(raw)) throw new BodyProblem(messagesTable.notJson);
   const texts: LongText[] = [];
   const rest: Buffer[] = [];
   let from = 0;
@@ -56,7 +56,7 @@ export async function shorten(raw: Buffer): Promise<Shortened> {
       from = end;
     }
   } catch (error) {
-    throw error instanceof Unended ? new BodyProblem(MESSAGES.notJson) : error;
+    throw error instanceof UnterminatedText ? new BodyProblem(messagesTable.notJson) : error;
   }
   rest.push(raw.subarray(from));
   const size = rest.reduce((sum, part) => sum + part.length, 0);
@@ -71,12 +71,12 @@ async function charactersIn(bytes: Buffer, from: number, to: number): Promise<nu
     const byte = bytes[at] as number;
     // Whatever goes on with a character that has begun; one beyond the plane has two.
     if ((byte & 0xc0) !== 0x80) count += byte >= 0xf0 ? 2 : 1;
-    if (byte < 0x20) throw new BodyProblem(MESSAGES.notJson);
+    if (byte < 0x20) throw new BodyProblem(messagesTable.notJson);
     if (byte === 0x5c) {
       at += 1;
       const letter = String.fromCharCode(bytes[at] as number);
       const isCode = letter === 'u' && /^[0-9a-fA-F]{4}$/.test(bytes.toString('latin1', at + 1, at + 5));
-      if (!isCode && !'"\\/bfnrt'.includes(letter)) throw new BodyProblem(MESSAGES.notJson);
+      if (!isCode && !'"\\/bfnrt'.includes(letter)) throw new BodyProblem(messagesTable.notJson);
       if (isCode) at += 4;
     }
     if (at < slice) continue;

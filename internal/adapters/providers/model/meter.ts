@@ -3,7 +3,7 @@
 import type { Usage } from '../../../core/money/money.ts';
 import { readLines } from './lines.ts';
 import { charactersPerToken } from './request.ts';
-import { isData, parsed, toldUsage, usageInTail } from './usage.ts';
+import { isData, parsed, reportedUsage, usageInTail } from './usage.ts';
 import type { Wire } from './wire.ts';
 
 const lineMaxBytes = 1_048_576;
@@ -92,10 +92,10 @@ function summed(wire: Wire, seen: Seen, estimate: number): Metered {
     ...(seen.model !== undefined && { model: seen.model }),
     ...(seen.failure !== undefined && { failure: seen.failure }),
   };
-  const told = seen.isFinal ? toldUsage(wire, seen.usage) : undefined;
+  const told = seen.isFinal ? reportedUsage(wire, seen.usage) : undefined;
   if (told !== undefined) return { usage: { ...told, estimated: false }, ...about };
   const outputTokens = Math.ceil(seen.characters / charactersPerToken);
-  const started = wire === 'messages' ? toldUsage(wire, { output_tokens: 0, ...seen.usage }) : undefined;
+  const started = wire === 'messages' ? reportedUsage(wire, { output_tokens: 0, ...seen.usage }) : undefined;
   if (seen.failure !== undefined && started === undefined && outputTokens === 0) return { usage: null, ...about };
   const guess = { inputTokens: estimate, outputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, estimated: true };
   if (started === undefined) return { usage: guess, ...about };
@@ -145,7 +145,7 @@ function messagesEvent(seen: Seen, data: Data): void {
   seen.isFinal = true;
 }
 
-const RESPONSES_END = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+const responsesEnd = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 function responsesEvent(seen: Seen, data: Data): void {
   const { type, response } = data;
@@ -156,7 +156,7 @@ function responsesEvent(seen: Seen, data: Data): void {
   if (!isData(response)) return;
   note(seen, response);
   if (type === 'response.failed') fail(seen, isData(response['error']) ? response['error'] : {});
-  if (RESPONSES_END.has(type) && isData(response['usage'])) [seen.usage, seen.isFinal] = [response['usage'], true];
+  if (responsesEnd.has(type) && isData(response['usage'])) [seen.usage, seen.isFinal] = [response['usage'], true];
 }
 
 function chatEvent(seen: Seen, data: Data): void {

@@ -2,7 +2,7 @@
 
 import { modelIds } from '../../../core/money/money.ts';
 import type { ModelSpec } from '../../../domain/spec.ts';
-import { MESSAGES } from '../../../domain/messages.ts';
+import { messagesTable } from '../../../domain/messages.ts';
 import { lengthened, longTextOf, type Shortened } from './long.ts';
 import { BodyProblem } from './problem.ts';
 import type { Endpoint, Wire } from './wire.ts';
@@ -28,7 +28,7 @@ export const charactersPerToken = 3;
 /** What a picture or another sealed part counts, whatever its size. */
 const sealedTokens = 1_600;
 const sealedFrom = 2_048;
-const SEALED_KEYS = new Set(['data', 'image_url', 'url', 'file_data', 'encrypted_content', 'signature']);
+const sealedKeys = new Set(['data', 'image_url', 'url', 'file_data', 'encrypted_content', 'signature']);
 const outputTokens = 32_000;
 const outputTokensMax = 128_000;
 
@@ -36,7 +36,7 @@ const outputTokensMax = 128_000;
  * What a harness may say in each shape of call. Whatever else there is or will be, such as connectors that the provider
  * itself would reach (`mcp_servers`, `plugins`), would be a way around the session's tools and its fence.
  */
-const FIELDS: { readonly [wire in Wire]: ReadonlySet<string> } = {
+const fieldsByWire: { readonly [wire in Wire]: ReadonlySet<string> } = {
   messages: new Set(
     `model messages system max_tokens metadata stop_sequences stream temperature top_k top_p tools tool_choice thinking
      output_config output_format context_management cache_control`.split(/\s+/),
@@ -60,9 +60,9 @@ const isConnector = (tool: unknown): boolean => {
 };
 
 /** They would ask for a dearer or cheaper class of service than the price table speaks of, or hide the usage. */
-const PRICE_KEYS = ['service_tier', 'speed', 'inference_geo', 'background'];
+const priceKeys = ['service_tier', 'speed', 'inference_geo', 'background'];
 /** Routing is the agent's declaration alone. */
-const ROUTING_KEYS = ['models', 'provider', 'route', 'preset', 'fallbacks'];
+const routingKeys = ['models', 'provider', 'route', 'preset', 'fallbacks'];
 
 /**
  * Parses a body and binds it. A model that the agent does not declare becomes the declared one: harnesses make calls of
@@ -76,13 +76,13 @@ export function prepareBody(endpoint: Endpoint, model: ModelSpec, sent: Shortene
   const allowed = modelIds(model);
   const first = typeof asked === 'string' && allowed.includes(asked) ? asked : model.id;
   const models = [first, ...fallbacks.filter((id) => id !== first)];
-  for (const key of PRICE_KEYS) delete body[key];
-  const fields = FIELDS[endpoint.wire];
+  for (const key of priceKeys) delete body[key];
+  const fields = fieldsByWire[endpoint.wire];
   for (const key of Object.keys(body)) if (!fields.has(key)) delete body[key];
   if (Array.isArray(body['tools'])) body['tools'] = body['tools'].filter((tool) => !isConnector(tool));
   const stream = body['stream'] === true;
   if (endpoint.kind === 'metered') {
-    for (const key of ROUTING_KEYS) delete body[key];
+    for (const key of routingKeys) delete body[key];
     if (model.provider === 'provider-c') route(body, model, first);
     if (endpoint.wire === 'chat') tellUsage(body, model, stream);
   }
@@ -101,7 +101,7 @@ function parse(raw: Buffer): Body {
   try {
     value = JSON.parse(raw.toString('utf8'));
   } catch {
-    throw new BodyProblem(MESSAGES.notJson);
+    throw new BodyProblem(messagesTable.notJson);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BodyProblem('The body is not a JSON object.');
@@ -158,7 +158,7 @@ function countTokens(value: unknown, sent: Shortened): number {
     else {
       for (const [key, item] of Object.entries(next)) {
         characters += key.length;
-        if (typeof item === 'string' && SEALED_KEYS.has(key) && lengthOf(item) > sealedFrom) sealed += 1;
+        if (typeof item === 'string' && sealedKeys.has(key) && lengthOf(item) > sealedFrom) sealed += 1;
         else left.push(item);
       }
     }

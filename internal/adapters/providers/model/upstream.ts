@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../../base/net/net.ts';
 import type { ModelProvider } from '../../../domain/spec.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 export interface ModelUpstreamOptions {
   /** Base addresses that replace the vendors' own; a path in them stays in front. */
@@ -56,7 +56,7 @@ export interface ModelUpstream {
   close(): Promise<void>;
 }
 
-const ADDRESSES: { readonly [provider in ModelProvider]: string } = {
+const addresses: { readonly [provider in ModelProvider]: string } = {
   'provider-a': 'https://api.anthropic.com',
   'provider-b': 'https://api.openai.com',
   'provider-c': 'https://openrouter.ai/api',
@@ -65,13 +65,13 @@ const ADDRESSES: { readonly [provider in ModelProvider]: string } = {
 const keyHeader = (provider: ModelProvider, key: string): { readonly [name: string]: string } =>
   provider === 'provider-a' ? { 'x-api-key': key } : { authorization: `Bearer ${key}` };
 
-const SENT =
+const sent =
   /^(?:accept|content-type|user-agent|anthropic-version|anthropic-beta|openai-beta|originator|session[_-]id|conversation[_-]id|thread[_-]id|version|x-app|x-client-request-id|x-codex-[a-z-]+|x-stainless-[a-z-]+)$/;
-const ANSWERED =
+const answered =
   /^(?:content-type|cache-control|retry-after|retry-after-ms|x-should-retry|request-id|x-request-id|openai-processing-ms|openai-model|openai-version|anthropic-ratelimit-[a-z-]+|x-ratelimit-[a-z-]+)$/;
 
 /** Failures to connect: nothing was sent. */
-const NOT_SENT = new Set([
+const notSent = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
   'EAI_AGAIN',
@@ -113,7 +113,7 @@ export function createUpstream(options: ModelUpstreamOptions): ModelUpstream {
           method,
           signal,
           body,
-          headers: { ...pick(headers, SENT), 'accept-encoding': 'identity', ...keyHeader(provider, key) },
+          headers: { ...pick(headers, sent), 'accept-encoding': 'identity', ...keyHeader(provider, key) },
         });
         // Whoever reads it learns of its failures; one that nobody reads must not end the process.
         answer.body.on('error', () => undefined);
@@ -121,7 +121,7 @@ export function createUpstream(options: ModelUpstreamOptions): ModelUpstream {
         const encoding = answer.headers['content-encoding'];
         return {
           status: answer.statusCode,
-          headers: pick(answer.headers, ANSWERED),
+          headers: pick(answer.headers, answered),
           mediaType: (typeof type === 'string' ? (type.split(';')[0] ?? '') : '').trim().toLowerCase(),
           encoding: typeof encoding === 'string' ? encoding : undefined,
           body: answer.body,
@@ -137,7 +137,7 @@ export function createUpstream(options: ModelUpstreamOptions): ModelUpstream {
 }
 
 function addressOf(options: ModelUpstreamOptions, provider: ModelProvider): URL {
-  const base = new URL(options.addresses?.[provider] ?? ADDRESSES[provider]);
+  const base = new URL(options.addresses?.[provider] ?? addresses[provider]);
   if (options.allowPrivate) return base;
   const fault = base.protocol === 'https:' ? hostFault(base.hostname) : 'it is not https';
   if (fault === null) return base;
@@ -162,7 +162,7 @@ function failureOf(error: unknown, provider: ModelProvider): UpstreamFailure {
   }
   const code = (error as { code?: unknown } | null)?.code;
   const word = typeof code === 'string' && /^[A-Z0-9_]+$/.test(code) ? code : 'unknown error';
-  const outcome = NOT_SENT.has(word) ? 'not-sent' : 'unknown';
+  const outcome = notSent.has(word) ? 'not-sent' : 'unknown';
   const what = outcome === 'not-sent' ? 'cannot be reached' : 'did not answer';
   return new UpstreamFailure(outcome, `${provider} ${what} (${word}).`);
 }

@@ -19,7 +19,7 @@ const tokens = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= tokensMax ? value : undefined;
 
 /** The whole usage that an object of this wire tells; undefined where input or output is missing or no number. */
-export function toldUsage(wire: Wire, usage: unknown): Told | undefined {
+export function reportedUsage(wire: Wire, usage: unknown): Told | undefined {
   if (!isData(usage)) return undefined;
   return wire === 'messages' ? ofMessages(usage) : ofOthers(usage, wire);
 }

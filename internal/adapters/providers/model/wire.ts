@@ -26,28 +26,28 @@ const free = (wire: Wire, method: Row['method'], path: RegExp): Row => ({
   method,
   path,
 });
-const MODELS = /^\/v1\/models(?:\/[A-Za-z0-9][A-Za-z0-9._:-]*){0,3}$/;
+const models = /^\/v1\/models(?:\/[A-Za-z0-9][A-Za-z0-9._:-]*){0,3}$/;
 
-const TABLE: { readonly [provider in ModelProvider]: readonly Row[] } = {
+const table: { readonly [provider in ModelProvider]: readonly Row[] } = {
   'provider-a': [
     metered('messages', /^\/v1\/messages$/),
     free('messages', 'POST', /^\/v1\/messages\/count_tokens$/),
-    free('messages', 'GET', MODELS),
+    free('messages', 'GET', models),
   ],
   'provider-b': [
     metered('responses', /^\/v1\/responses(?:\/compact)?$/),
     metered('chat', /^\/v1\/chat\/completions$/),
     free('responses', 'POST', /^\/v1\/responses\/input_tokens$/),
-    free('responses', 'GET', MODELS),
+    free('responses', 'GET', models),
   ],
   'provider-c': [
     metered('responses', /^\/v1\/responses$/),
     metered('chat', /^\/v1\/chat\/completions$/),
-    free('chat', 'GET', MODELS),
+    free('chat', 'GET', models),
   ],
 };
 
 /** The call at a path below the provider's part of the address, without its query; undefined for any other. */
 export function endpointOf(provider: ModelProvider, method: string, path: string): Endpoint | undefined {
-  return TABLE[provider].find((row) => row.method === method && row.path.test(path));
+  return table[provider].find((row) => row.method === method && row.path.test(path));
 }

@@ -4,7 +4,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
 import { nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 const timeoutMs = 10_000;
 const pages = { most: 10, size: 100 } as const;

@@ -13,7 +13,7 @@ export interface ReadTemplate {
   readonly files: ReadonlyMap<string, BundleEntry>;
 }
 
-const SKIPPED = new Set(['.git', 'node_modules']);
+const skipped = new Set(['.git', 'node_modules']);
 
 /** Reads a package's directory. Links are listed as links, never followed. */
 export async function readDirectory(directory: string): Promise<ReadTemplate> {
@@ -30,7 +30,7 @@ export async function readDirectory(directory: string): Promise<ReadTemplate> {
       const inner = path === '' ? entry.name : `${path}/${entry.name}`;
       if (entry.isSymbolicLink()) collector.link(inner);
       else if (entry.isDirectory()) {
-        if (!SKIPPED.has(entry.name)) await walk(inner, depth + 1);
+        if (!skipped.has(entry.name)) await walk(inner, depth + 1);
       } else if (entry.isFile()) {
         bytesSeen += (await lstat(join(directory, inner))).size;
         if (bytesSeen > unpackedBytesMax) throw tooMuch();

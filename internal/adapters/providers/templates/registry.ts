@@ -158,7 +158,7 @@ export async function fetchTarball(access: RegistryAccess, release: Release): Pr
   return bytes;
 }
 
-const STRENGTH = ['sha512', 'sha384', 'sha256', 'sha1'];
+const strength = ['sha512', 'sha384', 'sha256', 'sha1'];
 
 /** Subresource integrity: any hash of the strongest algorithm listed. No known algorithm is no match. */
 export function matchesIntegrity(bytes: Uint8Array, integrity: string): boolean {
@@ -166,7 +166,7 @@ export function matchesIntegrity(bytes: Uint8Array, integrity: string): boolean 
     .trim()
     .split(/\s+/)
     .map((item) => /^([a-z0-9]+)-([A-Za-z0-9+/]+={0,2})(?:\?.*)?$/.exec(item));
-  for (const algorithm of STRENGTH) {
+  for (const algorithm of strength) {
     const hashes = listed.filter((item) => item?.[1] === algorithm);
     if (hashes.length === 0) continue;
     const actual = createHash(algorithm).update(bytes).digest('base64');

@@ -1,9 +1,9 @@
 // The fragments that ship are held to what an author's own are: together they make agents without a remark.
 
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../../base/config/default-catalog.ts';
+import { sha256 } from '../../../base/hash.ts';
+import { defaultCatalog } from '../../../base/config/default-catalog.ts';
 import { compile } from '../../../core/compile/compile.ts';
 import type { BundleEntry } from '../../../domain/bundle.ts';
 import { resolveTemplates } from './templates.ts';
@@ -16,9 +16,9 @@ async function compileWith(document: string, context: { [name: string]: string }
   return compile({
     bundle: { entries: new Map([[path, entry]]), absent: new Set(), hasSvc: true },
     context,
-    catalog: DEFAULT_CATALOG,
+    catalog: defaultCatalog,
     templates: await resolveTemplates([specifier], { sources: [] }),
-    sha256: (bytes) => createHash('sha256').update(bytes).digest('hex'),
+    sha256,
   });
 }
 

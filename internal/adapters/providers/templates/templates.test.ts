@@ -87,7 +87,7 @@ async function temporary(): Promise<string> {
   return directory;
 }
 
-const RANGES: readonly (readonly [string, string | undefined])[] = [
+const ranges: readonly (readonly [string, string | undefined])[] = [
   ['1.0.0', '1.0.0'],
   ['v1.1.0', '1.1.0'],
   ['latest', '1.1.0'],
@@ -104,7 +104,7 @@ const RANGES: readonly (readonly [string, string | undefined])[] = [
   ['__proto__', undefined],
   ['constructor', undefined],
 ];
-for (const [requested, expected] of RANGES) {
+for (const [requested, expected] of ranges) {
   test(`version ${requested} means ${expected ?? 'nothing'}`, async () => {
     const registry = await registryWith(
       { '1.0.0': {}, '1.1.0': {}, '1.3.0': {}, '2.0.0-beta.1': {} },
@@ -155,7 +155,7 @@ test('a package with a SHA-1 alone is verified by it, one with nothing is refuse
   }
 });
 
-const HOSTILE: readonly (readonly [string, readonly Item[]])[] = [
+const hostile: readonly (readonly [string, readonly Item[]])[] = [
   ['a parent directory', [file('package/../../etc/passwd', 'x')]],
   ['a parent directory as the first', [file('../a.yaml', 'x')]],
   ['an absolute path', [file('/etc/passwd', 'x')]],
@@ -172,7 +172,7 @@ const HOSTILE: readonly (readonly [string, readonly Item[]])[] = [
   ['nothing', []],
   ['a path too deep', [file(`package/${'d/'.repeat(40)}a`, 'x')]],
 ];
-for (const [what, items] of HOSTILE) {
+for (const [what, items] of hostile) {
   test(`a tarball with ${what} is refused whole`, async () => {
     const registry = await registryWith({ '1.0.0': { tarball: await tarball([...items]) } });
     assert.equal(failed(await fromRegistry('@acme/kit@1.0.0', registry.url)).error, 'corrupt');

@@ -9,11 +9,11 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip, gzip } from 'node:zlib';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { createHash } from 'node:crypto';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { extract, pack as createPack } from 'tar-stream';
 import { satisfies } from 'semver';
+import { sha256 } from '../../../base/hash.ts';
 import type { BundleEntry, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../domain/bundle.ts';
 import { directoryIntegrity, fileCollector, tooMuch } from './files.ts';
 import { TemplateFailure, unpackedBytesMax } from './limits.ts';
@@ -50,7 +50,7 @@ export interface ResolveOptions {
 
 const shippedName = '@svc/templates';
 const shippedDirectory = join(import.meta.dirname, '../../../../templates');
-const SPECIFIER = /^(@[a-z0-9][a-z0-9._~-]*)\/([a-z0-9][a-z0-9._~-]*)@(.{1,256})$/;
+const specifierPattern = /^(@[a-z0-9][a-z0-9._~-]*)\/([a-z0-9][a-z0-9._~-]*)@(.{1,256})$/;
 
 interface Work {
   readonly options: ResolveOptions;
@@ -86,7 +86,7 @@ export async function resolveTemplates(
 }
 
 async function resolveOne(work: Work, specifier: string): Promise<ResolvedTemplate | UnresolvedTemplate> {
-  const [, scope, base, requested] = SPECIFIER.exec(specifier) ?? [];
+  const [, scope, base, requested] = specifierPattern.exec(specifier) ?? [];
   if (scope === undefined || base === undefined || requested === undefined) {
     return { specifier, error: 'not-found', detail: 'is not of the form @scope/name@version' };
   }
@@ -214,8 +214,7 @@ export interface TemplateCache {
 
 /** A cache in a directory of this machine; entries appear whole or not at all. */
 export function folderCache(directory: string): TemplateCache {
-  const fileOf = (integrity: string): string =>
-    join(directory, `${createHash('sha256').update(integrity).digest('hex')}.tgz`);
+  const fileOf = (integrity: string): string => join(directory, `${sha256(integrity)}.tgz`);
   return {
     async get(integrity) {
       try {

@@ -4,11 +4,11 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type Posted, postOnce } from '../../../base/net/post-once.ts';
-import { idAt, listAt, mentionsAny, objectAt, presentOf, someOf, textAt } from '../../../domain/fields.ts';
+import { idAt, listAt, mentionsAny, objectAt, presentOf, presentOrUndefined, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault, ProviderLimited } from '../../../domain/outside.ts';
 import type { Delivery, Fact, FactKey, KnownFact, NamedEvent } from '../../../domain/delivery.ts';
-import { withoutEnd } from '../../../domain/text-end.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 const signatureShape = /^[0-9a-f]{64}$/i;
 const windowMs = 60_000;
@@ -86,8 +86,8 @@ export function normalize(body: JsonObject, self: Self): Delivery {
     needs: needsOf(from),
     learns: learnsOf(data),
     finish(known) {
-      const updatedFrom = someOf(updatedFromOf(from, data, known));
-      const previous = someOf(previousOf(from, known));
+      const updatedFrom = presentOrUndefined(updatedFromOf(from, data, known));
+      const previous = presentOrUndefined(previousOf(from, known));
       return { event: make(presentOf({ ...issue, previous }), updatedFrom) };
     },
   };

@@ -260,7 +260,7 @@ export async function parkLapsedRefreshes(tx: Sql): Promise<number> {
 }
 
 /** A project in whose name something of a whole organization reads a secret: its oldest. */
-export async function someProject(
+export async function oldestProject(
   sql: Sql,
   orgId: string | undefined,
 ): Promise<{ readonly orgId: string; readonly id: string } | undefined> {

@@ -29,7 +29,8 @@ const sessionRow = `select 'sessions' as topic, s.id::text as id, ${sessionMark}
 
 /**
  * `known`: events and sessions that were not over at the last look, beside the latest. Agents are looked at where
- * `withAgents` says so: they change with runs, and are many.
+ * `withAgents` says so: they change with runs, and are many. Runs stand in the order of their column: by the text that is read
+ * of it 99 would be later than 100.
  */
 export async function readMarks(
   sql: Sql,
@@ -42,7 +43,7 @@ export async function readMarks(
      union all select 'events', id::text, router_status, ${ms('received_at')}
         from svc.events where project_id = $1::uuid and id = any($2::uuid[])
      union all (select 'reconciles', id::text, version::text, ${ms('greatest(started_at, finished_at)')}
-        from svc.reconciles where project_id = $1::uuid order by version desc limit ${latestMax.reconciles})
+        from svc.reconciles r where project_id = $1::uuid order by r.version desc limit ${latestMax.reconciles})
      union all (${sessionRow} where s.project_id = $1::uuid and s.live order by s.id desc limit 500)
      union all (${sessionRow} where s.project_id = $1::uuid order by s.id desc limit 100)
      union all ${sessionRow} where s.project_id = $1::uuid and s.id = any($3::uuid[])

@@ -1,6 +1,7 @@
-// What hangs on a thing that somebody is about to take away: counted and named, a statement for each thing. Reads only. Names
-// are cut to the first of many, counts are whole.
+// What hangs on a thing that somebody is about to take away: counted and named, a statement for each thing. Names are cut
+// to the first of many, counts are whole. Reads only, but for what a run is told of its own consequences when they are known.
 
+import { reconcileChannel } from '../repositories/reconciles.ts';
 import type { Sql } from '../store.ts';
 
 /** How many there are, and what the first twenty are called. */
@@ -29,7 +30,11 @@ export interface AgentDependents {
 }
 
 /** Of some agents of a project. */
-export const hangingOnAgents = (sql: Sql, projectId: string, agents: readonly string[]): Promise<AgentDependents> => {
+export const dependentsOfAgents = (
+  sql: Sql,
+  projectId: string,
+  agents: readonly string[],
+): Promise<AgentDependents> => {
   const ours = `select id from svc.agents where project_id = $1::uuid and name = any($2::text[])`;
   return one(
     sql,
@@ -50,21 +55,6 @@ export const hangingOnAgents = (sql: Sql, projectId: string, agents: readonly st
   );
 };
 
-/** Live sessions of agents, by agent and revision; `id` is the agent's. */
-export async function liveSessionsOf(
-  sql: Sql,
-  agentIds: readonly string[],
-): Promise<
-  readonly { readonly id: string; readonly agent: string; readonly revision: number; readonly count: number }[]
-> {
-  const { rows } = await sql.query<{ id: string; agent: string; revision: number; count: number }>(
-    `select agent_id as id, agent, revision, count(*)::int as count from svc.sessions
-      where agent_id = any($1::uuid[]) and live group by agent_id, agent, revision order by agent collate "C", revision`,
-    [agentIds],
-  );
-  return rows;
-}
-
 export interface SecretDependents {
   readonly agents: Counted;
   readonly endpoints: Counted;
@@ -75,7 +65,7 @@ export interface SecretDependents {
 }
 
 /** Of a secret of a project, or of an organization: there only where a project has none of that name itself. */
-export const hangingOnSecret = (
+export const dependentsOfSecret = (
   sql: Sql,
   scope: { readonly orgId: string; readonly projectId: string | null },
   name: string,
@@ -115,7 +105,7 @@ export interface ConnectionDependents {
   readonly agents: Counted;
 }
 
-export const hangingOnConnection = (
+export const dependentsOfConnection = (
   sql: Sql,
   projectId: string,
   connection: { readonly id: string; readonly name: string },
@@ -155,7 +145,7 @@ export interface ProjectDependents {
   readonly endpoints: Counted;
 }
 
-export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectDependents> => {
+export const dependentsOfProject = (sql: Sql, projectId: string): Promise<ProjectDependents> => {
   const of = (table: string, name: string, more = ''): string =>
     counted(`select ${name} as name from svc.${table} where project_id = $1::uuid${more}`);
   return one(
@@ -213,7 +203,7 @@ const aliveToken = '(t.revoked_at is null and (t.expires_at is null or t.expires
 const aliveBrowser = '(w.ended_at is null and w.expires_at > $3::timestamptz)';
 
 /** Of a person or a service account, within an organization. */
-export const hangingOnPrincipal = (
+export const dependentsOfPrincipal = (
   sql: Sql,
   orgId: string,
   principalId: string,
@@ -253,7 +243,7 @@ export interface ReceiverDependents {
   readonly others: Counted;
 }
 
-export const hangingOnReceiver = (sql: Sql, projectId: string, name: string): Promise<ReceiverDependents> =>
+export const dependentsOfReceiver = (sql: Sql, projectId: string, name: string): Promise<ReceiverDependents> =>
   one(
     sql,
     {
@@ -273,7 +263,7 @@ export interface OrgDependents {
 }
 
 /** Of an organization without projects. */
-export const hangingOnOrg = (sql: Sql, orgId: string, now: Date): Promise<OrgDependents> =>
+export const dependentsOfOrg = (sql: Sql, orgId: string, now: Date): Promise<OrgDependents> =>
   one(
     sql,
     {
@@ -286,3 +276,19 @@ export const hangingOnOrg = (sql: Sql, orgId: string, now: Date): Promise<OrgDep
     },
     [orgId, now],
   );
+
+/**
+ * Notes of a run that has applied what its change of triggers does to the events of the last days, worked out after its
+ * commit. Once: what a run says of itself when it ends is never written over.
+ */
+export async function noteImpact(sql: Sql, id: string, impact: object): Promise<void> {
+  await sql.query(
+    `with noted as (
+       update svc.reconciles set version = nextval('svc.reconcile_versions'),
+              consequences = jsonb_set(consequences, '{eventImpact}', $2::jsonb)
+        where id = $1::uuid and status = 'applied' and not consequences ? 'eventImpact'
+       returning project_id)
+     select svc.tell('${reconcileChannel}', project_id::text) from noted`,
+    [id, JSON.stringify(impact)],
+  );
+}

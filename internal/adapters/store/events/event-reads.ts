@@ -6,7 +6,7 @@ import { Fault } from '../../../domain/fault.ts';
 import type { Json } from '../../../domain/json.ts';
 import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
 import { readLargeBody } from './event-bodies.ts';
-import { beyond, markOf } from '../routing/routing.ts';
+import { unroutedSql, markOf } from '../routing/routing.ts';
 import type { Sql } from '../store.ts';
 import { type RouterStatus, wholePayload } from './events.ts';
 import type { EventTarget } from './new-event.ts';
@@ -35,6 +35,8 @@ export interface EventRow {
   readonly size: number;
   readonly target: EventTarget | null;
   readonly endpointId: string | null;
+  /** Its name; null also where it is not there any more. */
+  readonly endpoint: string | null;
   readonly connectionId: string | null;
   readonly routerStatus: RouterStatus;
   readonly severity: 'warning' | 'error' | null;
@@ -83,7 +85,7 @@ const sizeOf = bodyBytes('b');
 const selected = (limit: string): string => `e.id, e.seq, e.key, ${sizeOf} as size,
   case when ${sizeOf} <= ${limit} then b.raw end as raw, b.raw_bytes as "rawBytes",
   case when ${sizeOf} <= ${limit} then b.payload end as payload,
-  e.endpoint_id as "endpointId", e.connection_id as "connectionId", e.router_status as "routerStatus", e.severity,
+  e.endpoint_id as "endpointId", (select n.name from svc.endpoints n where n.id = e.endpoint_id) as endpoint, e.connection_id as "connectionId", e.router_status as "routerStatus", e.severity,
   e.reason, e.replay_of as "replayOf", e.depth, e.attributions, e.received_at as "receivedAt",
   case when e.target_type is not null then json_build_object('type', e.target_type, 'key', e.target_key) end as target,
   coalesce((select json_agg(json_build_object('agentId', r.agent_id, 'agent', r.agent, 'ordinal', r.ordinal,
@@ -108,7 +110,7 @@ export interface EventFilter {
 /** What is true of all events of a status that few have, and that an index knows. */
 function rare({ status }: EventFilter): string {
   if (status === 'failed') return ' and e.reason is not null';
-  return status === 'pending' ? ` and ${beyond(markOf('$1::uuid'), 'e.')}` : '';
+  return status === 'pending' ? ` and ${unroutedSql(markOf('$1::uuid'), 'e.')}` : '';
 }
 
 /** Events that one page looks at, where no index knows which of them are asked for. */
@@ -182,15 +184,6 @@ export async function countAllEvents(sql: Sql, projectId: string, filter: EventF
     ],
   );
   return rows[0]?.n ?? 0;
-}
-
-/** The name of the endpoint that an event came in by; undefined where there is none, or not any more. */
-export async function endpointOfEvent(sql: Sql, endpointId: string | null): Promise<string | undefined> {
-  if (endpointId === null) return undefined;
-  const { rows } = await sql.query<{ name: string }>('select name from svc.endpoints where id = $1::uuid', [
-    endpointId,
-  ]);
-  return rows[0]?.name;
 }
 
 /** The id of the endpoint of a name, reserved or in use; null where the project has none. */

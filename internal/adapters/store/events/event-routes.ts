@@ -78,7 +78,7 @@ export async function lastMatch(
 }
 
 /** Decisions, newest first, that are looked through for the last of each trigger of a list. */
-const lookedForList = 10_000;
+const lookedForMax = 10_000;
 
 /** The same of several triggers in one look, not so far back; by `agentId/ordinal`. */
 export async function lastMatches(
@@ -104,7 +104,7 @@ export async function lastMatches(
      select null, null, e.id, e.received_at, null
        from (select min(event_id::text)::uuid as id from looked having count(*) > $3::int) oldest
        join svc.events e on e.id = oldest.id`,
-    [triggers.map(({ agentId }) => agentId), triggers.map(({ ordinal }) => ordinal), lookedForList],
+    [triggers.map(({ agentId }) => agentId), triggers.map(({ ordinal }) => ordinal), lookedForMax],
   );
   const since = rows.find(({ agentId }) => agentId === null)?.at ?? null;
   const found = new Map(rows.map((row) => [`${row.agentId}/${row.ordinal}`, row]));
@@ -133,12 +133,17 @@ export interface SettledRange {
 }
 
 // A batch that ends alike is found by its numbers, so that nothing is told of each event.
+// Where fewer waited than were decided, somebody routed without the lock, and nothing of the transaction may stand: the
+// server says so itself (svc.as_many), for the commit may be in the same message.
 const rangeText = `with marked as (
     insert into svc.routing_marks as m (project_id, upto) values ($1::uuid, $2::bigint)
       on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
+  ),
+  settled as (
+    update svc.events set router_status = $3::text
+     where project_id = $1::uuid and seq between $4::bigint and $5::bigint and router_status = 'pending' returning 1
   )
-  update svc.events set router_status = $3::text
-   where project_id = $1::uuid and seq between $4::bigint and $5::bigint and router_status = 'pending'`;
+  select svc.as_many((select count(*) from settled), $6::bigint, 'SVC03')`;
 
 const isPlain = (one: Settled): boolean =>
   one.status !== 'failed' && one.severity === null && one.attributions === null && one.reason === undefined;
@@ -154,10 +159,8 @@ export interface Mark {
  * waited no longer.
  */
 export async function settleQuiet(tx: Sql, settled: readonly Settled[], marks: readonly Mark[]): Promise<void> {
-  if ((await settleEach(tx, settled, marks)) !== settled.length) throw stolen();
+  await settleEach(tx, settled, marks);
 }
-
-const stolen = (): Error => new Error('an event was routed by somebody else at the same time');
 
 /**
  * Ends the waiting of events. Throws where one of them waited no longer, or another one waited among them: somebody
@@ -167,28 +170,27 @@ export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], r
   const [first] = settled;
   if (first === undefined) return;
   const isAlike = range !== undefined && settled.every((one) => one.status === first.status && isPlain(one));
-  const count = isAlike
-    ? await settleRange(tx, first.status, range)
-    : await settleEach(tx, settled, range === undefined ? [] : [{ projectId: tx.projectId, routedTo: range.routedTo }]);
-  if (count !== settled.length) throw stolen();
+  if (isAlike) await settleRange(tx, first.status, range, settled.length);
+  else
+    await settleEach(tx, settled, range === undefined ? [] : [{ projectId: tx.projectId, routedTo: range.routedTo }]);
 }
 
 async function settleRange(
   tx: RoutingTx,
   status: Settled['status'],
   { from, to, routedTo }: SettledRange,
-): Promise<number> {
-  const values = [tx.projectId, routedTo, status, from, to];
-  return (await tx.query(rangeText, values, 'settle-range')).rowCount;
+  count: number,
+): Promise<void> {
+  await tx.query(rangeText, [tx.projectId, routedTo, status, from, to, count], 'settle-range');
 }
 
-async function settleEach(tx: Sql, settled: readonly Settled[], marks: readonly Mark[]): Promise<number> {
+async function settleEach(tx: Sql, settled: readonly Settled[], marks: readonly Mark[]): Promise<void> {
   const plain = settled.filter(isPlain);
   const others = settled.filter((one) => !isPlain(one));
   const idsOf = (status: Settled['status']): string[] =>
     plain.filter((one) => one.status === status).map((one) => one.eventId);
   // Each found by its id, whatever the planner believes to know of the table: lists of ids, never a join alone.
-  const { rows } = await tx.query<{ count: number }>(
+  await tx.query(
     `with marked as (
        insert into svc.routing_marks as m (project_id, upto) select * from unnest($4::uuid[], $5::bigint[])
          on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
@@ -203,8 +205,8 @@ async function settleEach(tx: Sql, settled: readonly Settled[], marks: readonly 
          from json_to_recordset($3::json) as r (event uuid, status text, severity text, attributions jsonb, reason text)
         where e.id = r.event and e.id = any($6::uuid[]) and e.router_status = 'pending' returning 1
      )
-     select ((select count(*) from routed) + (select count(*) from unmatched) + (select count(*) from others))::int
-       as count`,
+     select svc.as_many(
+       (select count(*) from routed) + (select count(*) from unmatched) + (select count(*) from others), $7::bigint, 'SVC03')`,
     [
       idsOf('routed'),
       idsOf('unmatched'),
@@ -220,10 +222,10 @@ async function settleEach(tx: Sql, settled: readonly Settled[], marks: readonly 
       marks.map((one) => one.projectId),
       marks.map((one) => one.routedTo),
       others.map((one) => one.eventId),
+      settled.length,
     ],
     'settle-events',
   );
-  return rows[0]?.count ?? 0;
 }
 
 /** An event that is nobody's to route: what it said was taken where it was recorded, in the same transaction. */

@@ -3,11 +3,12 @@
 // body as a frame of it (body-frames.ts), and the payload beside it only where it differs; both are bytea, because NUL and
 // lone surrogates are legal JSON and illegal in the database. Text that the database cannot hold is written with U+FFFD in its place.
 
+import { addJob } from '../operations/add-job.ts';
 import { meantSecret } from '../secrets/credentials.ts';
 import type { Database, Sql } from '../store.ts';
-import { type Numbered, packed } from './event-batch.ts';
-import type { NewEvent } from './new-event.ts';
+import type { NewEvent, Numbered, PackedEvents } from './new-event.ts';
 import type { RoutingTx } from '../routing/routing-lock.ts';
+import { storable } from '../schema/text.ts';
 
 /** A secret as somebody knows it, and what the name has to mean at the time of recording for that to be true still. */
 export interface SecretGuard {
@@ -31,8 +32,21 @@ export interface RecordedEvent {
 /** Routing is asked for by the statement that records: one job of this task with the projects that have new events. */
 export const routeTask = 'event.route';
 
+/**
+ * Asks for the routing of what the caller's transaction recorded in these projects, where this daemon's intake asks for any: once,
+ * after everything is recorded. Without a key: two transactions never wait for each other here, and a job too many finds nothing to do.
+ */
+export async function enqueueRouting(
+  tx: Sql,
+  intake: { readonly routing: boolean } | undefined,
+  projectIds: readonly string[],
+): Promise<void> {
+  if (intake?.routing !== true || projectIds.length === 0) return;
+  await addJob(tx, routeTask, { projects: [...new Set(projectIds)] });
+}
+
 // The hashes are inserted in order, so that two batches never wait for each other; seq is given out before that, so that
-// it is the order of arrival. What comes in is packed, see event-batch.ts. Numbers are taken behind the recording lock
+// it is the order of arrival. What comes in is packed, see `packed`. Numbers are taken behind the recording lock
 // (svc.lock_recording), so that routing, which waits for it, meets the events of a project in the order of their
 // numbers; whoever routes holds the routing lock itself. `guards`: what was known of secrets when proofs were held
 // against them, looked up again in the statement that records; an event whose guard does not hold is left out. One row
@@ -294,3 +308,90 @@ export function wholePayload(raw: Buffer | null, payload: Buffer | null): Buffer
   const comma = open.length > 1 ? ',' : '';
   return Buffer.concat([open, Buffer.from(`${comma}"raw":`), isMarked ? raw.subarray(3) : raw, Buffer.from('}')]);
 }
+
+/**
+ * A batch in its order, as the statement takes it: what all share, or many, once; hashes and bodies in one piece of bytes; ids
+ * and numbers as the texts of arrays. A JSON object an event costs both sides more than all the rest.
+ */
+function packed(given: readonly Numbered[]): PackedEvents {
+  const parts: Buffer[] = [];
+  const kinds: object[] = [];
+  const shared: number[] = [];
+  const starts: number[] = [];
+  const rawSizes: (number | null)[] = [];
+  const payloadSizes: (number | null)[] = [];
+  const rawBytes: (number | null)[] = [];
+  let isAnyFramed = false;
+  let ids = '';
+  let size = 0;
+  let last: Numbered | undefined;
+  const place = (part: Buffer | null): number | null => {
+    if (part === null) return null;
+    parts.push(part);
+    size += part.length;
+    return part.length;
+  };
+  for (const one of given) {
+    const { event } = one;
+    // Those that come in together mostly came in by the same door, in the same millisecond.
+    if (last === undefined || !isAlike(last, one)) kinds.push(kindOf(one, kinds.length));
+    last = one;
+    ids = ids === '' ? event.id : `${ids},${event.id}`;
+    shared.push(kinds.length - 1);
+    place(event.dedupHash);
+    starts.push(size + 1);
+    rawSizes.push(place(event.frame ?? event.raw));
+    rawBytes.push(event.frame && event.raw ? event.raw.length : null);
+    isAnyFramed ||= event.frame !== undefined;
+    payloadSizes.push(place(event.payload === null ? null : Buffer.from(event.payload, 'utf8')));
+  }
+  return {
+    ids: `{${ids}}`,
+    bytes: parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts, size),
+    shared: arrayText(shared),
+    starts: arrayText(starts),
+    rawSizes: arrayText(rawSizes),
+    payloadSizes: arrayText(payloadSizes),
+    kinds: JSON.stringify(kinds),
+    rawBytes: isAnyFramed ? arrayText(rawBytes) : '{}',
+  };
+}
+
+const arrayText = (numbers: readonly (number | null)[]): string => {
+  let text = '';
+  for (const number of numbers) text += text === '' ? `${number}` : `,${number}`;
+  return `{${text}}`;
+};
+
+function isAlike(one: Numbered, other: Numbered): boolean {
+  const { event: a } = one;
+  const { event: b } = other;
+  return (
+    one.guard === other.guard &&
+    a.projectId === b.projectId &&
+    a.key === b.key &&
+    a.receivedAt.getTime() === b.receivedAt.getTime() &&
+    a.endpointId === b.endpointId &&
+    a.connectionId === b.connectionId &&
+    (a.dedupHash === null) === (b.dedupHash === null) &&
+    a.target?.type === b.target?.type &&
+    a.target?.key === b.target?.key &&
+    a.depth === b.depth &&
+    a.replayOf === b.replayOf
+  );
+}
+
+const kindOf = ({ event, guard }: Numbered, n: number): object => ({
+  n,
+  project: event.projectId,
+  key: storable(event.key),
+  endpoint: event.endpointId,
+  connection: event.connectionId,
+  target_type: event.target?.type,
+  target_key: event.target && storable(event.target.key),
+  at: event.receivedAt,
+  depth: event.depth,
+  replay_of: event.replayOf,
+  hashed: event.dedupHash !== null,
+  guard,
+});

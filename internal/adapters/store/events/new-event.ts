@@ -1,4 +1,4 @@
-// An event as it is given to who records it.
+// An event as it is given to who records it, and as the statement takes a batch of them.
 
 export interface EventTarget {
   readonly type: string;
@@ -34,4 +34,30 @@ export interface LargeBody {
   readonly raw: Buffer;
   /** UTF-8, one behind the other. */
   readonly payload: readonly Uint8Array[];
+}
+
+/** Events on their way to the statement that records them. */
+export interface PackedEvents {
+  /** uuid[] */
+  readonly ids: string;
+  /** Of each event its hash, if it has one, then its body, then its payload. */
+  readonly bytes: Buffer;
+  /** int[], by event: the `n` of what it shares. */
+  readonly shared: string;
+  /** int[], by event: where its body begins in `bytes`, counted from 1; its hash ends right before. */
+  readonly starts: string;
+  /** int[], by event; null for none. */
+  readonly rawSizes: string;
+  /** int[], by event; null for none. */
+  readonly payloadSizes: string;
+  /** JSON array of `Shared`, each with its number `n`. */
+  readonly kinds: string;
+  /** int[], by event: what was received, where its frame is stored; empty where that is so for none. */
+  readonly rawBytes: string;
+}
+
+/** An event and the number of its guard. */
+export interface Numbered {
+  readonly event: NewEvent;
+  readonly guard: number | undefined;
 }

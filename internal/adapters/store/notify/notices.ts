@@ -195,7 +195,7 @@ export async function forgetNotices(sql: Sql, before: Date, limit: number): Prom
   return rowCount;
 }
 
-export interface ToldRow {
+export interface NoticeDeliveries {
   readonly id: string;
   readonly condition: Condition | 'launch-failed';
   readonly subject: Notice['subject'];
@@ -212,8 +212,8 @@ export async function listNotices(
   sql: Sql,
   projectId: string,
   page: { readonly before: string | undefined; readonly limit: number },
-): Promise<ToldRow[]> {
-  const { rows } = await sql.query<ToldRow>(
+): Promise<NoticeDeliveries[]> {
+  const { rows } = await sql.query<NoticeDeliveries>(
     `select n.id, n.condition, n.subject, n.at, coalesce((select json_agg(json_build_object('receiver', o.receiver,
          'status', o.status, 'code', o.code) order by o.receiver) from svc.notifications o where o.notice_id = n.id),
          '[]') as tellings

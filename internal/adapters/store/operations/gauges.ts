@@ -3,7 +3,7 @@
 // rows that wait), never by what has happened before.
 
 import type { Sql } from '../store.ts';
-import { beyond, markOf } from '../routing/routing.ts';
+import { unroutedSql, markOf } from '../routing/routing.ts';
 
 /** Of those that wait, so many are counted. */
 const countedMax = 10_000;
@@ -89,7 +89,7 @@ async function events(sql: Sql): Promise<Pick<Gauges, 'pending' | 'failedEvents'
        from svc.projects p cross join lateral (
          select count(*) as count, min(received_at) as since from (
            select received_at from svc.events
-            where project_id = p.id and router_status = 'pending' and ${beyond(markOf('p.id'))}
+            where project_id = p.id and router_status = 'pending' and ${unroutedSql(markOf('p.id'))}
             order by seq limit ${countedMax}) counted) waiting`,
   );
   const failed = await sql.query<{ count: number }>(

@@ -3,11 +3,11 @@
 // svc.daemons is there as long as the daemon is; whoever buries a daemon counts what its rows name, once, for the count
 // takes the rows away.
 
-import type { Sql } from '../store.ts';
+import type { Sql, Statement } from '../store.ts';
 
 /** What is told outside, or asked there, about something that has a row of its own. */
-export type TellingKind = 'plan' | 'look' | 'status' | 'notice' | 'check' | 'call';
-export type WorkKind = 'event' | 'sync' | 'tick' | 'session' | TellingKind;
+export type OutboundKind = 'plan' | 'look' | 'status' | 'notice' | 'check' | 'call';
+export type WorkKind = 'event' | 'sync' | 'tick' | 'session' | OutboundKind;
 
 export interface InHand {
   readonly daemonId: string;
@@ -28,19 +28,26 @@ export const syncParked = (repository: string): string =>
  * row. Its commit is not waited for to be on the disk: it has to outlive this process, not the database's machine.
  */
 export async function noteInHand(sql: Sql, work: InHand): Promise<ReadonlyMap<string, number>> {
-  const { rows } = await sql.query<{ id: string; ends: number }>(
-    `with quick as materialized (select set_config('synchronous_commit', 'off', true) as off),
+  const { text, values, name } = inHandNote(work);
+  const { rows } = await sql.query(text, values, name);
+  return uncleanEnds(rows);
+}
+
+/** The same as a statement that goes ahead of a transaction (TxOptions), whose rows `uncleanEnds` reads. */
+export const inHandNote = (work: InHand): Statement => ({
+  text: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as off),
      noted as (
        insert into svc.in_hand (daemon_id, lane, kind, ids, alone)
          select $1::uuid, $2::text, $3::text, $4::text[], $5::boolean from quick
        on conflict (daemon_id, lane) do update set kind = excluded.kind, ids = excluded.ids, alone = excluded.alone
      )
      select id, ends from svc.suspects where kind = $3::text and id = any($4::text[])`,
-    [work.daemonId, work.lane, work.kind, work.ids, work.alone],
-    'note-in-hand',
-  );
-  return new Map(rows.map((row) => [row.id, row.ends]));
-}
+  values: [work.daemonId, work.lane, work.kind, work.ids, work.alone],
+  name: 'note-in-hand',
+});
+
+export const uncleanEnds = (rows: readonly unknown[]): ReadonlyMap<string, number> =>
+  new Map((rows as readonly { id: string; ends: number }[]).map((row) => [row.id, row.ends]));
 
 /** Takes a strand's note away: nothing is in its hand. */
 export async function dropInHand(sql: Sql, daemonId: string, lane: string): Promise<void> {

@@ -44,7 +44,7 @@ export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
 }
 
 /** Removes the row of a daemon that stops in order. */
-export async function leave(sql: Sql, id: string): Promise<void> {
+export async function removeDaemon(sql: Sql, id: string): Promise<void> {
   await sql.query(
     `with put_down as (delete from svc.in_hand where daemon_id = $1::uuid)
      delete from svc.daemons where id = $1::uuid`,
@@ -77,7 +77,7 @@ export async function otherDaemons(sql: Sql, self: string, role: string, withinS
  * their workers held, together with what workers hold that no daemon knows. Answers with the buried ids. That another one
  * has no connection counts only where `self` sees its own by name: between them may be what renames connections.
  */
-export async function buryDaemons(sql: Sql, self: string, known: readonly string[] = []): Promise<string[]> {
+export async function removeDeadDaemons(sql: Sql, self: string, known: readonly string[] = []): Promise<string[]> {
   const { rows } = await sql.query<{ id: string; workerIds: string[] }>(
     `with connected as materialized (select application_name as name from pg_stat_activity where datname = current_database())
      delete from svc.daemons d where id = any($1::uuid[]) or beat_at < now() - make_interval(secs => $2::int)

@@ -41,6 +41,8 @@ export interface SandboxSession {
   readonly org: string;
   readonly state: string;
   readonly live: boolean;
+  /** The data directory of the daemon that had it last; null where it has no sandbox. */
+  readonly home: string | null;
   readonly sandbox: { readonly provider?: string; readonly image?: string } | null;
 }
 
@@ -48,7 +50,8 @@ export interface SandboxSession {
 export async function sandboxSessions(sql: Sql, ids: readonly string[]): Promise<ReadonlyMap<string, SandboxSession>> {
   if (ids.length === 0) return new Map();
   const { rows } = await sql.query<SandboxSession>(
-    `select s.id, s.agent, p.slug as project, o.slug as org, s.state, s.live, s.sandbox from svc.sessions s
+    `select s.id, s.agent, p.slug as project, o.slug as org, s.state, s.live, s.sandbox_home as home, s.sandbox
+       from svc.sessions s
        join svc.projects p on p.id = s.project_id join svc.orgs o on o.id = p.org_id where s.id = any($1::uuid[])`,
     [ids],
   );

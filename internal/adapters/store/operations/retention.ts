@@ -164,7 +164,7 @@ export async function deleteChecks(tx: Sql, before: Date, limit: number): Promis
 }
 
 /** True where this transaction is the only one of all daemons that cleans up. */
-export async function cleansAlone(tx: Sql): Promise<boolean> {
+export async function lockRetention(tx: Sql): Promise<boolean> {
   const { rows } = await tx.query<{ mine: boolean }>(
     `select pg_try_advisory_xact_lock(hashtext('svc.retention')) as mine`,
   );

@@ -66,7 +66,7 @@ export async function deleteTranscripts(tx: Sql, sessionIds: readonly string[]):
 const kinds = [`r.status = 'held'`, `r.status not in ('running', 'held')`] as const;
 
 // Runs that may go: of each owner the oldest few, of held ones as many, behind the newest that stay.
-const runsText = (owners: string, ofOwner: string): string => `with owners as materialized (
+const runsSql = (owners: string, ofOwner: string): string => `with owners as materialized (
     select id from ${owners} where $3::uuid is null or id > $3::uuid order by id limit ${slice.owners}
   ), looked as materialized (${kinds
     .map(
@@ -87,11 +87,11 @@ const runsText = (owners: string, ofOwner: string): string => `with owners as ma
   select (select count(*)::int from gone) as gone, (select max(id::text) from owners) as last,
          (select count(*)::int from owners) as owners,
          exists (select from looked where isold group by owner having count(*) >= ${slice.each}) as full`;
-const ofRepositories = runsText('svc.repositories', 'r.repository_id = o.id and r.project_id = o.project_id').replace(
+const ofRepositories = runsSql('svc.repositories', 'r.repository_id = o.id and r.project_id = o.project_id').replace(
   'select id from svc.repositories',
   'select id, project_id from svc.repositories',
 );
-const ofProjects = runsText('svc.projects', 'r.repository_id is null and r.project_id = o.id');
+const ofProjects = runsSql('svc.projects', 'r.repository_id is null and r.project_id = o.id');
 
 /** Deletes runs that finished before an instant, but for the newest of each repository, or of each project without one. */
 export async function deleteReconciles(

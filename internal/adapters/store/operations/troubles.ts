@@ -2,10 +2,10 @@
 
 import type { Sql } from '../store.ts';
 import { syncParked } from './in-hand.ts';
-import { beyond, markOf } from '../routing/routing.ts';
+import { unroutedSql, markOf } from '../routing/routing.ts';
 
 /** `name`: an event's key, an agent, a repository. `eventId`: what a replay tries again. */
-export interface Parked {
+export interface ParkedWork {
   readonly kind: 'event' | 'tick' | 'sync' | 'plan' | 'look' | 'status' | 'notice' | 'call';
   /** Of a plan `<repository>#<number>`, of a look and a status the repository's, of a notice `<condition> to <receiver>`. */
   readonly name: string;
@@ -24,7 +24,7 @@ export interface Troubles {
   /** Events whose routing could not be done. */
   readonly failedEvents: { readonly count: number; readonly id: string; readonly reason: string } | undefined;
   /** What ended the process again and again, and is not tried any more: the latest of each kind. */
-  readonly parked: readonly Parked[];
+  readonly parked: readonly ParkedWork[];
   /** Events that wait for their routing for longer than they should. */
   readonly pendingEvents: { readonly count: number; readonly seconds: number } | undefined;
   /** Schedules that are due for so long that their tick is missed. */
@@ -106,8 +106,8 @@ export async function findTroubles(
 
 const parkedShown = 20;
 
-async function findParked(sql: Sql, projectId: string): Promise<Parked[]> {
-  const { rows } = await sql.query<Parked>(
+async function findParked(sql: Sql, projectId: string): Promise<ParkedWork[]> {
+  const { rows } = await sql.query<ParkedWork>(
     `with ticks as materialized (
        select s.last_event_id as id, a.name from svc.schedules s join svc.agents a on a.id = s.agent_id
         where s.project_id = $1::uuid and s.last_status = 'failed'
@@ -158,7 +158,7 @@ async function findLate(
     `select count(*)::int as count, extract(epoch from $2::timestamptz - min(received_at))::int as seconds
        from (
          select received_at from svc.events
-          where project_id = $1::uuid and router_status = 'pending' and ${beyond(markOf('$1::uuid'))}
+          where project_id = $1::uuid and router_status = 'pending' and ${unroutedSql(markOf('$1::uuid'))}
           order by seq limit ${pendingCounted}) waiting
         where received_at < $2::timestamptz - make_interval(secs => $3::int) having count(*) > 0`,
     [projectId, now, pendingSeconds],

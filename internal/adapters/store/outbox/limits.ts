@@ -62,7 +62,7 @@ export async function blockResource(
 }
 
 /** A call went through: the next refusal without a time begins at a minute again. */
-export async function forgiveResource(sql: Sql, connectionId: string, resources: readonly string[]): Promise<void> {
+export async function resetRefusals(sql: Sql, connectionId: string, resources: readonly string[]): Promise<void> {
   await sql.query(
     `update svc.provider_limits set refusals = 0
       where connection_id = $1::uuid and resource = any($2::text[]) and refusals > 0`,

@@ -62,7 +62,7 @@ export async function statusTold(
 }
 
 /** Ends a telling. `afterMs`: it is tried again then; null: it is done, or left at that. */
-export async function leaveStatus(
+export async function releaseStatus(
   sql: Sql,
   of: Pick<CommitStatusRow, 'repositoryId' | 'commit' | 'version'>,
   by: { readonly daemonId: string; readonly afterMs: number | null },

@@ -6,6 +6,7 @@
 import { syncParked } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 import type { ReconcileReason } from './reconciles.ts';
+import type { JsonObject } from '../../../domain/json.ts';
 
 /** What a sync may be asked for by. */
 export type WishReason = Exclude<ReconcileReason, 'apply'>;
@@ -55,7 +56,7 @@ export async function ensurePolls(sql: Sql): Promise<void> {
  * Spreads what became due while nobody polled over its interval, at most so many a second; with `all`, everything that is
  * not backed off is looked at in that order, due or not.
  */
-export async function spreadPolls(sql: Sql, all: boolean): Promise<void> {
+export async function staggerPolls(sql: Sql, all: boolean): Promise<void> {
   await sql.query(
     `with due as (
        select p.repository_id, r.interval_seconds, row_number() over (order by p.next_at, p.repository_id) - 1 as place,
@@ -120,7 +121,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
 }
 
 /** Gives back what a daemon claimed. */
-export async function giveBack(sql: Sql, daemonId: string, repositoryIds: readonly string[]): Promise<void> {
+export async function releaseClaims(sql: Sql, daemonId: string, repositoryIds: readonly string[]): Promise<void> {
   await sql.query(
     'update svc.repository_polls set claimed_by = null where repository_id = any($1::uuid[]) and claimed_by = $2::uuid',
     [repositoryIds, daemonId],
@@ -250,4 +251,33 @@ export async function nextPolls(sql: Sql, repositoryIds: readonly string[]): Pro
     [repositoryIds],
   );
   return new Map(rows.map((row) => [row.id, row.at]));
+}
+
+/** Running runs of one daemon. */
+export async function ownRuns(sql: Sql, daemonId: string): Promise<OrphanedRun[]> {
+  const { rows } = await sql.query<OrphanedRun>(
+    `select id, repository_id as "repositoryId", request, reason from svc.reconciles
+      where status = 'running' and daemon_id = $1::uuid for update skip locked`,
+    [daemonId],
+  );
+  return rows;
+}
+
+export interface OrphanedRun {
+  readonly id: string;
+  readonly repositoryId: string | null;
+  readonly request: JsonObject;
+  readonly reason: ReconcileReason;
+}
+
+/** Running runs whose daemon is gone or has been silent for so long, by the clock of the database. */
+export async function orphanedRuns(sql: Sql, silentSeconds: number): Promise<OrphanedRun[]> {
+  const { rows } = await sql.query<OrphanedRun>(
+    `select r.id, r.repository_id as "repositoryId", r.request, r.reason from svc.reconciles r
+      where r.status = 'running' and r.daemon_id is not null
+        and not exists (select from svc.daemons d where d.id = r.daemon_id and d.beat_at > now() - make_interval(secs => $1::int))
+      for update of r skip locked`,
+    [silentSeconds],
+  );
+  return rows;
 }

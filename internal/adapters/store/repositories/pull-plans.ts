@@ -147,7 +147,7 @@ export async function movePlan(sql: Sql, of: Key, patch: PlanPatch, by: Claim): 
  * Ends a telling. `afterMs`: it is tried again then; null: it is done, or left at that. What was wished for meanwhile is
  * due at once.
  */
-export async function leavePlan(
+export async function releasePlan(
   sql: Sql,
   of: Key & { readonly version: number },
   by: { readonly daemonId: string; readonly afterMs: number | null },

@@ -51,7 +51,7 @@ export async function claimPullPolls(
 }
 
 /** Ends a look; the next one by the clock is after so many seconds. */
-export async function leavePullPoll(
+export async function releasePullPoll(
   sql: Sql,
   of: Pick<PullPoll, 'repositoryId' | 'appliedCommit'>,
   by: { readonly daemonId: string; readonly afterSeconds: number },

@@ -5,8 +5,7 @@
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
-import { aboutOf, aboutOfRow } from './commit-about.ts';
-import { jsonRows } from '../schema/json-rows.ts';
+import { jsonRows } from '../../../base/concurrency.ts';
 
 export type ReconcileReason = 'push' | 'poll' | 'manual' | 'watch' | 'resync' | 'apply';
 export type ReconcileStatus = 'running' | 'applied' | 'unchanged' | 'held' | 'failed' | 'superseded' | 'quarantined';
@@ -56,6 +55,13 @@ const rowSelected = `id, seq, version, project_id as "projectId", repository_id 
   started_at as "startedAt", finished_at as "finishedAt", '[]'::jsonb as stages, '[]'::jsonb as actions,
   '[]'::jsonb as diagnostics, request, about`;
 
+/** As SQL, of SQL: what a commit says of itself, of the run that is repeated, else of one of the repository's latest fifty. */
+const aboutOf = (repository: string, commit: string, request: string): string =>
+  `coalesce((select o.about from svc.reconciles o where o.id = (${request} ->> 'from')::uuid),
+     (select o.about from (select about, commit from svc.reconciles
+         where repository_id = ${repository} order by seq desc limit 50) o
+       where o.commit = ${commit} and o.about is not null limit 1))`;
+
 export interface NewRun {
   readonly id: string;
   readonly projectId: string;
@@ -78,7 +84,7 @@ export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
          (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
           request, inputs, about)
        values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
-         $9::jsonb, $10::jsonb, ${aboutOf({ repository: '$3::uuid', commit: '$5::text', request: '$9::jsonb' })})
+         $9::jsonb, $10::jsonb, ${aboutOf('$3::uuid', '$5::text', '$9::jsonb')})
        returning project_id)
      select svc.tell('${reconcileChannel}', project_id::text) from made`,
     [
@@ -167,7 +173,8 @@ export async function moveRun(
     sets.push(`${column} = $${values.length}::${type}`);
   }
   if (patch.commit !== undefined && patch.about === undefined) {
-    sets.push(`about = ${aboutOfRow(`$${values.indexOf(patch.commit) + 1}::text`)}`);
+    const commit = `$${values.indexOf(patch.commit) + 1}::text`;
+    sets.push(`about = coalesce(r.about, ${aboutOf('r.repository_id', commit, 'r.request')})`);
   }
   if (patch.status !== undefined) {
     values.push(now);
@@ -201,6 +208,13 @@ export async function runningRun(sql: Sql, repositoryId: string): Promise<Reconc
     'running-run',
   );
   return rows[0];
+}
+
+/** The same of the repository of a project that is called so. */
+export async function runningRunNamed(sql: Sql, projectId: string, name: string): Promise<ReconcileRow | undefined> {
+  const text = `select ${selected} from svc.reconciles where status = 'running' and repository_id =
+       (select r.id from svc.repositories r where r.project_id = $1::uuid and r.name = $2::text)`;
+  return (await sql.query<ReconcileRow>(text, [projectId, name], 'running-run-named')).rows[0];
 }
 
 /** The latest run of each repository, by repository id. */
@@ -335,35 +349,6 @@ export async function latestVersion(sql: Sql, projectId: string): Promise<number
     [projectId],
   );
   return rows[0]?.version ?? 0;
-}
-
-/** Running runs of one daemon. */
-export async function ownRuns(sql: Sql, daemonId: string): Promise<OrphanedRun[]> {
-  const { rows } = await sql.query<OrphanedRun>(
-    `select id, repository_id as "repositoryId", request, reason from svc.reconciles
-      where status = 'running' and daemon_id = $1::uuid for update skip locked`,
-    [daemonId],
-  );
-  return rows;
-}
-
-export interface OrphanedRun {
-  readonly id: string;
-  readonly repositoryId: string | null;
-  readonly request: JsonObject;
-  readonly reason: ReconcileReason;
-}
-
-/** Running runs whose daemon is gone or has been silent for so long, by the clock of the database. */
-export async function orphanedRuns(sql: Sql, silentSeconds: number): Promise<OrphanedRun[]> {
-  const { rows } = await sql.query<OrphanedRun>(
-    `select r.id, r.repository_id as "repositoryId", r.request, r.reason from svc.reconciles r
-      where r.status = 'running' and r.daemon_id is not null
-        and not exists (select from svc.daemons d where d.id = r.daemon_id and d.beat_at > now() - make_interval(secs => $1::int))
-      for update of r skip locked`,
-    [silentSeconds],
-  );
-  return rows;
 }
 
 /** Commits of a repository's runs that begin so, at most two. */

@@ -3,7 +3,7 @@
 
 import { promisify } from 'node:util';
 import { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
-import { yieldToEventLoop } from '../../../base/yielding.ts';
+import { yieldToEventLoop } from '../../../base/concurrency.ts';
 import type { Sql } from '../store.ts';
 
 /** The record that a source leaves behind (adapters/repo SnapshotRecord), as plain JSON. */
@@ -78,7 +78,7 @@ export async function snapshotOfCommit(
 }
 
 /** What a slice of the sweep did. `next`: where the following one goes on; null where there is none. */
-export interface Swept {
+export interface SweepResult {
   readonly gone: number;
   readonly next: string | null;
 }
@@ -90,7 +90,7 @@ const slice = { repositories: 50, each: 200 } as const;
  * repository's present one, those of its last twenty applied runs, of its last twenty held ones and of running ones, and
  * whatever is younger than an hour.
  */
-export async function sweepSnapshots(sql: Sql, after: string | null): Promise<Swept> {
+export async function sweepSnapshots(sql: Sql, after: string | null): Promise<SweepResult> {
   const { rows } = await sql.query<{ gone: number; last: string | null; owners: number; full: boolean }>(
     `with owners as materialized (
        select id from svc.repositories where $2::uuid is null or id > $2::uuid order by id limit ${slice.repositories}
@@ -174,7 +174,7 @@ export async function readBlobs(sql: Sql, oids: readonly string[]): Promise<Read
       [oids.slice(at, at + 1_000)],
     );
     for (const [index, row] of rows.entries()) {
-      const limit = { maxOutputLength: Math.max(row.size, 1) };
+      const limit = { maxOutputLength: Math.max(row.size, 1), chunkSize: roomFor(row.size) };
       const isSmall = row.size <= smallBytes;
       found.set(row.oid, isSmall ? zstdDecompressSync(row.bytes, limit) : await decompress(row.bytes, limit));
       if (index % turnFiles === turnFiles - 1) await yieldToEventLoop();
@@ -210,7 +210,7 @@ export async function writeBlobs(sql: Sql, blobs: ReadonlyMap<string, Uint8Array
   for (const oid of [...blobs.keys()].sort()) {
     const content = blobs.get(oid);
     if (content === undefined || stored.has(oid)) continue;
-    const packed = content.length <= smallBytes ? zstdCompressSync(content) : await compress(content);
+    const packed = await packedBlob(content);
     if (batch.length % turnFiles === turnFiles - 1) await yieldToEventLoop();
     batch.push({ oid, size: content.length, bytes: packed });
     bytes += packed.length;
@@ -219,6 +219,16 @@ export async function writeBlobs(sql: Sql, blobs: ReadonlyMap<string, Uint8Array
   await flush();
 }
 
+/** What is kept of the room that the result was written to is no more than the result. */
+async function packedBlob(content: Uint8Array): Promise<Buffer> {
+  if (content.length > smallBytes) return compress(content);
+  const options = { pledgedSrcSize: content.length, chunkSize: roomFor(content.length) };
+  return Buffer.from(zstdCompressSync(content, options));
+}
+
+/** Bytes to write a result to at a time: without, 16 KiB are kept for every small file. */
+const roomFor = (size: number): number => Math.min(Math.max(size, 64), 1 << 20);
+
 /** Blobs that a slice of the sweep looks at. */
 const sliceBlobs = 2_000;
 
@@ -226,8 +236,8 @@ const sliceBlobs = 2_000;
  * Deletes blobs that no snapshot names and that were not used for an hour, among the next behind `after` (an id). Nothing
  * as long as there is a snapshot whose blobs are not listed.
  */
-export async function sweepBlobs(sql: Sql, after: string | null): Promise<Swept> {
-  const { rows } = await sql.query<Swept>(
+export async function sweepBlobs(sql: Sql, after: string | null): Promise<SweepResult> {
+  const { rows } = await sql.query<SweepResult>(
     `with looked as materialized (
        select oid from svc.blobs where ($2::text is null or oid > $2::text)
           and not exists (select from svc.snapshots where listed_at is null)

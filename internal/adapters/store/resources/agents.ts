@@ -2,13 +2,20 @@
 // revision, and a revision never changes. Owner: a repository, or null for `manual`. Writes are set-wise: one
 // statement per table, however many agents an apply changes.
 
-import type { AgentWrite, CurrentAgent } from '../../../core/plan/types.ts';
+import type { AgentWrite, Current, CurrentAgent } from '../../../core/plan/types.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Origins } from '../../../domain/diagnostic.ts';
 import type { SourceRef } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
-import { jsonSlices } from '../schema/json-rows.ts';
-import { hashOrDrift } from './drift.ts';
+import { jsonbSlices } from '../schema/jsonb-slices.ts';
+import { hashOrDrift, specsWithin } from './drift.ts';
+import { assetsSeen, generatedSeen, readAssetHashes, readGenerated } from './generated.ts';
+import { connectionsSeen, readConnections } from '../connections/connections.ts';
+import { endpointsSeen, readEndpoints } from './endpoints.ts';
+import { readSchedules, schedulesSeen } from './schedules.ts';
+import { readSecretNames, secretsSeen } from '../secrets/secret-resolution.ts';
+import { readTriggers, triggersSeen } from './triggers.ts';
+import { limitsSeen, readLimits } from '../tenancy/tenancy.ts';
 
 /** What planning sees of a project's ($1) agents. */
 export const agentsSeen = `select a.id, a.name, a.repository_id as "repositoryId", a.revision, ${hashOrDrift('a')} as hash,
@@ -21,17 +28,14 @@ export async function readAgents(sql: Sql, projectId: string): Promise<CurrentAg
   return rows;
 }
 
-/** Specs by id; with null, of all agents of the project. */
+/** Specs by id, of agents of the project: as many of them as fit into so many bytes, and one. */
 export async function readAgentSpecs(
   sql: Sql,
   projectId: string,
-  ids: readonly string[] | null,
+  ids: readonly string[],
+  bytes: number,
 ): Promise<ReadonlyMap<string, Json>> {
-  const { rows } = await sql.query<{ id: string; spec: Json }>(
-    `select id, spec from svc.agents
-      where project_id = $1::uuid and ($2::uuid[] is null or id = any($2::uuid[]))`,
-    [projectId, ids],
-  );
+  const { rows } = await sql.query<{ id: string; spec: Json }>(specsWithin('svc.agents'), [projectId, ids, bytes]);
   return new Map(rows.map((row) => [row.id, row.spec]));
 }
 
@@ -56,7 +60,7 @@ export async function writeAgents(tx: Sql, write: AgentsWrite): Promise<void> {
        revision = excluded.revision, spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
        source = excluded.source,
        updated_at = excluded.updated_at`;
-  for await (const slice of jsonSlices(rows)) {
+  for await (const slice of jsonbSlices(rows)) {
     await tx.query(text, [write.projectId, write.repositoryId, write.now, slice]);
   }
   const revised = write.agents.filter((agent) => agent.newRevision).map((agent) => agent.name);
@@ -94,7 +98,7 @@ export async function writeAgentOrigins(
        from jsonb_to_recordset($2::jsonb) as w (name text, origins jsonb)
       where a.project_id = $1::uuid and a.name = w.name and a.repository_id is null
         and a.origins is distinct from w.origins`;
-  for await (const slice of jsonSlices(rows)) await tx.query(text, [projectId, slice]);
+  for await (const slice of jsonbSlices(rows)) await tx.query(text, [projectId, slice]);
 }
 
 /** What is kept of that, by agent id. */
@@ -214,4 +218,113 @@ export async function readRevisionSpecs(
     [agentId, revisions],
   );
   return new Map(rows.map((row) => [row.revision, row.spec]));
+}
+
+/** Live sessions of agents, by agent and revision; `id` is the agent's. */
+export async function liveSessionsByRevision(
+  sql: Sql,
+  agentIds: readonly string[],
+): Promise<
+  readonly { readonly id: string; readonly agent: string; readonly revision: number; readonly count: number }[]
+> {
+  const { rows } = await sql.query<{ id: string; agent: string; revision: number; count: number }>(
+    `select agent_id as id, agent, revision, count(*)::int as count from svc.sessions
+      where agent_id = any($1::uuid[]) and live group by agent_id, agent, revision order by agent collate "C", revision`,
+    [agentIds],
+  );
+  return rows;
+}
+
+// What an apply plans with, besides the lock that it holds (routing/project-lock.ts): the settings that it was planned against, and
+// the reading of everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
+
+export interface OwnerRow {
+  readonly id: string;
+  readonly name: string;
+  readonly generation: number;
+}
+
+/**
+ * The organization of a project and its repositories: who may own, by which name, and with which settings now. Undefined
+ * for a project that is not there.
+ */
+export async function readOwners(
+  sql: Sql,
+  projectId: string,
+): Promise<{ readonly orgId: string; readonly owners: readonly OwnerRow[] } | undefined> {
+  const { rows } = await sql.query<{ orgId: string; owners: OwnerRow[] }>(
+    `select p.org_id as "orgId", coalesce((
+         select json_agg(json_build_object('id', r.id, 'name', r.name, 'generation', r.generation))
+           from svc.repositories r where r.project_id = p.id), '[]') as owners
+       from svc.projects p where p.id = $1::uuid`,
+    [projectId],
+  );
+  return rows[0];
+}
+
+export interface ReadOptions {
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly owners: readonly OwnerRow[];
+  readonly now: Date;
+}
+
+/** Everything that a plan compares with, but the specs (`readSpecs`, only of what differs). */
+export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Current> {
+  const { projectId, orgId, owners, now } = options;
+  const agents = await readAgents(sql, projectId);
+  const generated = await readGenerated(sql, projectId);
+  const triggers = await readTriggers(sql, projectId);
+  const endpoints = await readEndpoints(sql, projectId);
+  const schedules = await readSchedules(sql, projectId);
+  const connections = await readConnections(sql, projectId);
+  const secrets = await readSecretNames(sql, orgId, projectId, now);
+  const assets = await readAssetHashes(sql, projectId);
+  const { limits, allow } = await readLimits(sql, projectId);
+  return {
+    repositories: new Map(owners.map((row) => [row.id, row.name])),
+    agents,
+    generated,
+    triggers,
+    endpoints,
+    schedules,
+    connections,
+    liveSecrets: secrets.live,
+    expiredSecrets: secrets.expired,
+    idleSecrets: secrets.idle,
+    assets,
+    limits,
+    allow,
+    injections: secrets.injections,
+  };
+}
+
+const seen = [
+  agentsSeen,
+  generatedSeen,
+  triggersSeen,
+  endpointsSeen,
+  schedulesSeen,
+  connectionsSeen,
+  secretsSeen,
+  assetsSeen,
+  limitsSeen,
+];
+const digests = seen.map(
+  (text) => `(select concat_ws(' ', count(*), bit_xor(hash_record_extended(t, 0)), bit_xor(hash_record_extended(t, 1)))
+    from (${text}) t)`,
+);
+
+/**
+ * A digest of all rows that `readCurrent` reads, made where they are: equal digests mean an equal state, also where
+ * somebody edited a spec. One statement, and no row travels.
+ */
+export async function digestCurrent(sql: Sql, options: Omit<ReadOptions, 'owners'>): Promise<string> {
+  const { projectId, orgId, now } = options;
+  const { rows } = await sql.query<{ digest: string }>(`select concat_ws(',', ${digests.join(', ')}) as digest`, [
+    projectId,
+    orgId,
+    now,
+  ]);
+  return rows[0]?.digest ?? '';
 }

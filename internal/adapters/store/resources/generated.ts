@@ -4,8 +4,8 @@
 import type { Sql } from '../store.ts';
 import type { CurrentGenerated, GeneratedWrite, UserWrite, Writes } from '../../../core/plan/types.ts';
 import type { Json } from '../../../domain/json.ts';
-import { jsonSlices } from '../schema/json-rows.ts';
-import { hashOrDrift } from './drift.ts';
+import { jsonbSlices } from '../schema/jsonb-slices.ts';
+import { hashOrDrift, specsWithin } from './drift.ts';
 
 /** What planning sees of a project's ($1) generated resources. */
 export const generatedSeen = `select g.id, g.kind, g.name, ${hashOrDrift('g')} as hash, g.spec_hash as "agreedHash",
@@ -19,17 +19,18 @@ export async function readGenerated(sql: Sql, projectId: string): Promise<Curren
   return rows;
 }
 
-/** Specs by id; with null, of all generated resources of the project. */
+/** Specs by id, of generated resources of the project: as many of them as fit into so many bytes, and one. */
 export async function readGeneratedSpecs(
   sql: Sql,
   projectId: string,
-  ids: readonly string[] | null,
+  ids: readonly string[],
+  bytes: number,
 ): Promise<ReadonlyMap<string, Json>> {
-  const { rows } = await sql.query<{ id: string; spec: Json }>(
-    `select id, spec from svc.generated_resources
-      where project_id = $1::uuid and ($2::uuid[] is null or id = any($2::uuid[]))`,
-    [projectId, ids],
-  );
+  const { rows } = await sql.query<{ id: string; spec: Json }>(specsWithin('svc.generated_resources'), [
+    projectId,
+    ids,
+    bytes,
+  ]);
   return new Map(rows.map((row) => [row.id, row.spec]));
 }
 
@@ -46,7 +47,7 @@ export async function writeGenerated(
      on conflict (project_id, kind, name) do update
        set spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
            updated_at = excluded.updated_at`;
-  for await (const slice of jsonSlices(resources)) await tx.query(text, [projectId, now, slice]);
+  for await (const slice of jsonbSlices(resources)) await tx.query(text, [projectId, now, slice]);
 }
 
 /** Call after agents and resources are written: both sides of a share are named, not numbered. */

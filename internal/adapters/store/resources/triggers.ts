@@ -5,7 +5,7 @@ import type { CurrentTrigger, TriggerWrite, Writes } from '../../../core/plan/ty
 import type { JsonObject } from '../../../domain/json.ts';
 import type { AgentSpec, Trigger } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
-import { jsonSlices } from '../schema/json-rows.ts';
+import { jsonbSlices } from '../schema/jsonb-slices.ts';
 import { hashOrDrift } from './drift.ts';
 
 /** What planning sees of a project's ($1) triggers. */
@@ -42,7 +42,7 @@ export async function writeTriggers(tx: Sql, projectId: string, triggers: readon
      on conflict (agent_id, ordinal) do update set kind = excluded.kind, event = excluded.event,
        endpoint_id = excluded.endpoint_id, connection_id = excluded.connection_id, spec = excluded.spec,
        spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum, status = excluded.status`;
-  for await (const slice of jsonSlices(triggers)) await tx.query(text, [projectId, slice]);
+  for await (const slice of jsonbSlices(triggers)) await tx.query(text, [projectId, slice]);
 }
 
 export async function deleteTriggers(tx: Sql, triggers: Writes['triggerDeletes']): Promise<void> {
@@ -117,7 +117,12 @@ export interface ActiveTrigger {
 }
 
 /** A project's active triggers on any of these event keys, with what routing needs of their agents. */
-export async function activeTriggersOn(sql: Sql, projectId: string, keys: readonly string[]): Promise<ActiveTrigger[]> {
+export async function activeTriggersOn(
+  sql: Sql,
+  projectId: string,
+  keys: readonly string[],
+  limit?: number,
+): Promise<ActiveTrigger[]> {
   const { rows } = await sql.query<ActiveTrigger>(
     `select t.agent_id as "agentId", a.name as agent, t.ordinal, t.event, t.endpoint_id as "endpointId",
             e.name as endpoint, t.connection_id as "connectionId", t.spec,
@@ -126,8 +131,8 @@ export async function activeTriggersOn(sql: Sql, projectId: string, keys: readon
        join svc.agents a on a.id = t.agent_id
        left join svc.endpoints e on e.id = t.endpoint_id
       where t.project_id = $1::uuid and t.event = any($2::text[]) and t.status = 'active'
-      order by a.name collate "C", t.ordinal`,
-    [projectId, keys],
+      order by a.name collate "C", t.ordinal limit $3::int`,
+    [projectId, keys, limit ?? null],
   );
   return rows;
 }

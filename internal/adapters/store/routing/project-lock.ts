@@ -10,7 +10,7 @@ import { type Database, errorCode, type Sql, type TxOptions } from '../store.ts'
 import { held, type RoutingTx } from './routing-lock.ts';
 
 const limits = {
-  /** Contract, section 9. */
+  /** How long a caller waits before it is told `busy`. */
   waitMs: 2_000,
   /** Of all projects, those whose lock is waited for in the database: each has a connection. */
   waitersMax: 2,

@@ -6,7 +6,7 @@
 import type { BindingTarget, Mount, Trigger, AgentSpec } from '../../../domain/spec.ts';
 import { readLargeBody } from '../events/event-bodies.ts';
 import { bodyBytes, type StoredBody, unframed } from '../events/body-frames.ts';
-import type { Sql } from '../store.ts';
+import type { Sql, Statement } from '../store.ts';
 import type { Binding } from './bindings.ts';
 import { held, type RoutingTx } from './routing-lock.ts';
 import { storable } from '../schema/text.ts';
@@ -16,7 +16,7 @@ import { storable } from '../schema/text.ts';
  * looked for there. `mark`: the number, maybe null. The upper end, which is always so, tells the planner that it is a small
  * range: of a lower one alone it takes a third of all events, and reads the table.
  */
-export const beyond = (mark: string, event = ''): string =>
+export const unroutedSql = (mark: string, event = ''): string =>
   `${event}seq > coalesce(${mark}, 0) and ${event}seq <= (select n.last_value from svc.events_seq n)`;
 /** SQL of the number up to which a project's events are routed. */
 export const markOf = (project: string): string =>
@@ -74,18 +74,18 @@ type OtherEvent = readonly [
  * triggers; undefined where somebody has it.
  */
 export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart | undefined> {
-  const { rows } = await tx.query<StartRow>(taking('$1::uuid', '$2::int'), [projectId, most], 'take-routing');
+  const { text, values, name } = routingOpening(projectId, most);
+  const { rows } = await tx.query<StartRow>(text, values, name);
   return startedRouting(tx, projectId, rows);
 }
 
-const taking = (project: string, most: string): string =>
-  `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.take_routing(${project}, ${most})`;
-
 /** The same as the opening of a transaction (TxOptions), whose rows `startedRouting` reads. */
-export function routingOpening(projectId: string, most: number): string {
-  if (!/^[0-9a-f-]{36}$/.test(projectId) || !Number.isInteger(most)) throw new Error('not the id of a project');
-  return taking(`'${projectId}'::uuid`, String(most));
-}
+export const routingOpening = (projectId: string, most: number): Statement => ({
+  text: `select generation, upto as "upTo", ids, seqs, times, key, scope, others
+           from svc.take_routing($1::uuid, $2::int)`,
+  values: [projectId, most],
+  name: 'take-routing',
+});
 
 export function startedRouting(tx: Sql, projectId: string, rows: readonly unknown[]): RoutingStart | undefined {
   const [start] = rows as readonly StartRow[];
@@ -327,7 +327,7 @@ export async function waitingHeads(sql: Sql, daemonId: string | null): Promise<R
      select p.id as "projectId", oldest.seq
        from svc.projects p left join svc.routing_marks m on m.project_id = p.id cross join routers r, lateral (
        select e.seq from svc.events e
-        where e.project_id = p.id and e.router_status = 'pending' and ${beyond('m.upto', 'e.')}
+        where e.project_id = p.id and e.router_status = 'pending' and ${unroutedSql('m.upto', 'e.')}
         order by e.seq limit 1) oldest
       where $1::uuid is null or not coalesce($1::uuid = any(r.ids), false)
          or r.ids[1 + mod(hashtext(p.id::text)::bigint + 2147483648, r.n)] = $1::uuid`,

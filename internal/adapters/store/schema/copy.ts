@@ -203,7 +203,7 @@ async function dropReferences(client: pg.Client): Promise<{ table: string; name:
 }
 
 /** What an upgrade has to know of a database: its server, the migrations that it had, and whether it is one of svc at all. */
-export async function lookAt(url: string): Promise<{
+export async function inspectDatabase(url: string): Promise<{
   readonly serverVersion: number;
   readonly bytes: number;
   /** Undefined where svcd has not run on it. */

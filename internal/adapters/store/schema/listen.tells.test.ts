@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { openDatabase } from '../store.ts';
-import { Tells } from './listen.ts';
+import { WakeupSender } from './listen.ts';
 
 const chunks = 500;
 
@@ -133,7 +133,7 @@ describe('what triggers have to tell', () => {
 describe('the rhythm of wake-ups', () => {
   it('the first at once, those that follow together, and the next after a quiet while at once again', async () => {
     const sent: string[][] = [];
-    const tells = new Tells(async (all) => void sent.push(all.map(({ payload }) => payload)), silent);
+    const tells = new WakeupSender(async (all) => void sent.push(all.map(({ payload }) => payload)), silent);
     tells.tell([{ channel: 'a', payload: '1' }]);
     assert.deepEqual(sent, [['1']]);
     for (const payload of ['2', '3', '2']) tells.tell([{ channel: 'a', payload }]);
@@ -157,9 +157,9 @@ describe('the rhythm of wake-ups', () => {
     const said: unknown[] = [];
     let tries = 0;
     const log = { warn: (...words: unknown[]) => said.push(words[1]) } as unknown as ConstructorParameters<
-      typeof Tells
+      typeof WakeupSender
     >[1];
-    const tells = new Tells(async () => {
+    const tells = new WakeupSender(async () => {
       tries += 1;
       throw new Error('down');
     }, log);

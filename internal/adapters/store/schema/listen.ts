@@ -127,7 +127,7 @@ export class ListenHub {
 // 0046), and this process notifies after the commit, in a transaction of its own: the first at once, whatever comes soon
 // after it together, once an interval and channel, those of several channels in one statement. A wake-up that is lost costs delay only: polling is the truth.
 
-export interface Tell {
+export interface Wakeup {
   readonly channel: string;
   readonly payload: string;
 }
@@ -139,33 +139,33 @@ export const tellingName = 'svcd tells';
 const tellCode = 'SVT01';
 
 /** Between two statements of one channel, in milliseconds. */
-export const tellEveryMs = 50;
+export const wakeupIntervalMs = 50;
 
 /** What a trigger says to the connection, if this is one of its words. */
-export function tellOf(notice: {
+export function wakeupOf(notice: {
   readonly code?: string | undefined;
   readonly message?: string | undefined;
   readonly detail?: string | undefined;
-}): Tell | undefined {
+}): Wakeup | undefined {
   const { code, message, detail } = notice;
   return code === tellCode && message !== undefined ? { channel: message, payload: detail ?? '' } : undefined;
 }
 
-export class Tells {
-  readonly #send: (tells: readonly Tell[]) => Promise<unknown>;
+export class WakeupSender {
+  readonly #send: (tells: readonly Wakeup[]) => Promise<unknown>;
   readonly #log: Logger;
   /** By channel, while its last statement is younger than the interval: what came since. */
   readonly #held = new Map<string, { readonly payloads: Set<string>; readonly timer: NodeJS.Timeout }>();
   readonly #sending = new Set<Promise<void>>();
   #stopped = false;
 
-  constructor(send: (tells: readonly Tell[]) => Promise<unknown>, log: Logger) {
+  constructor(send: (tells: readonly Wakeup[]) => Promise<unknown>, log: Logger) {
     this.#send = send;
     this.#log = log;
   }
 
   /** Call it after the commit. Equal wake-ups that wait together are one. */
-  tell(tells: readonly Tell[]): void {
+  tell(tells: readonly Wakeup[]): void {
     const byChannel = new Map<string, Set<string>>();
     for (const { channel, payload } of tells) {
       const known = byChannel.get(channel) ?? new Set<string>();
@@ -194,11 +194,11 @@ export class Tells {
   }
 
   #out(byChannel: ReadonlyMap<string, ReadonlySet<string>>): void {
-    const tells: Tell[] = [];
+    const tells: Wakeup[] = [];
     for (const [channel, payloads] of byChannel) {
       for (const payload of payloads) tells.push({ channel, payload });
       if (this.#stopped) continue;
-      const timer = setTimeout(() => this.#next(channel), tellEveryMs);
+      const timer = setTimeout(() => this.#next(channel), wakeupIntervalMs);
       timer.unref();
       this.#held.set(channel, { payloads: new Set(), timer });
     }

@@ -15,7 +15,7 @@ describe('the connections of a daemon', () => {
   let t: TestDatabase;
   before(async () => {
     t = await createTestDatabase();
-    await t.db.query('create table things (n int)');
+    await t.db.query('create table things (n int); create table others (n int)');
   });
   after(() => t.close());
 
@@ -57,7 +57,7 @@ describe('the connections of a daemon', () => {
   it('what must never wait has its own, whatever takes the others', async () => {
     const db = open('vital');
     try {
-      const taken = Array.from({ length: 30 }, () => db.query('select pg_sleep(1)'));
+      const taken = Array.from({ length: connectionsMax.main * 2 }, () => db.query('select pg_sleep(1)'));
       await sleep(100);
       const since = performance.now();
       await db.vital.query('select 1');
@@ -68,79 +68,82 @@ describe('the connections of a daemon', () => {
     }
   });
 
-  it('a call that a lock holds up is told within its time, and its statement is ended', async () => {
-    const db = open('held');
-    const blocker = new pg.Client({ connectionString: withName('blocker') });
-    await blocker.connect();
-    try {
-      await blocker.query('begin; lock table things in access exclusive mode');
-      const since = performance.now();
-      await Promise.all(
-        Array.from({ length: 12 }, () => assert.rejects(db.calls.query('select * from things'), isUnavailable)),
-      );
-      assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
-      for (let tries = 0; tries < 50 && (await named('held')) > 3; tries += 1) await sleep(100);
-      const text = `select from pg_stat_activity where application_name = 'held' and wait_event_type = 'Lock'`;
-      let behind = await t.db.query(text);
-      for (let tries = 0; tries < 100 && behind.rows.length > 0; tries += 1) {
-        await sleep(100);
-        behind = await t.db.query(text);
+  // Each waits for time-outs of seconds, and with connections, a network and a table of its own.
+  describe('of which some wait', { concurrency: 3 }, () => {
+    it('a call that a lock holds up is told within its time, and its statement is ended', async () => {
+      const db = open('held');
+      const blocker = new pg.Client({ connectionString: withName('blocker') });
+      await blocker.connect();
+      try {
+        await blocker.query('begin; lock table things in access exclusive mode');
+        const since = performance.now();
+        await Promise.all(
+          Array.from({ length: 12 }, () => assert.rejects(db.calls.query('select * from things'), isUnavailable)),
+        );
+        assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
+        for (let tries = 0; tries < 50 && (await named('held')) > 3; tries += 1) await sleep(100);
+        const text = `select from pg_stat_activity where application_name = 'held' and wait_event_type = 'Lock'`;
+        let behind = await t.db.query(text);
+        for (let tries = 0; tries < 100 && behind.rows.length > 0; tries += 1) {
+          await sleep(100);
+          behind = await t.db.query(text);
+        }
+        assert.equal(behind.rows.length, 0, 'nobody is left behind the lock');
+      } finally {
+        await blocker.end();
+        await db.close();
       }
-      assert.equal(behind.rows.length, 0, 'nobody is left behind the lock');
-    } finally {
-      await blocker.end();
-      await db.close();
-    }
-  });
+    });
 
-  it('a server that says nothing is unavailable to all calls within 6 s, with new connections and old ones', async () => {
-    const network = await startCutProxy(t.url);
-    const db = open('silent', network.url);
-    try {
-      await db.calls.query('select 1');
-      network.cut();
-      const since = performance.now();
-      const asked = Array.from({ length: 60 }, (_, n) =>
-        assert.rejects(
-          n % 2 === 0 ? db.calls.query('select 1') : db.calls.tx((tx) => tx.query('select 1')),
-          isUnavailable,
-        ),
-      );
-      await Promise.all(asked);
-      assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
-      network.mend();
-      assert.equal((await db.calls.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
-    } finally {
-      await network.stop();
-      await db.close();
-    }
-  });
+    it('a server that says nothing is unavailable to all calls within 6 s, with new connections and old ones', async () => {
+      const network = await startCutProxy(t.url);
+      const db = open('silent', network.url);
+      try {
+        await db.calls.query('select 1');
+        network.cut();
+        const since = performance.now();
+        const asked = Array.from({ length: 60 }, (_, n) =>
+          assert.rejects(
+            n % 2 === 0 ? db.calls.query('select 1') : db.calls.tx((tx) => tx.query('select 1')),
+            isUnavailable,
+          ),
+        );
+        await Promise.all(asked);
+        assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
+        network.mend();
+        assert.equal((await db.calls.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
+      } finally {
+        await network.stop();
+        await db.close();
+      }
+    });
 
-  it('a patient call may take its time while the server answers, but not behind a lock, and not when nobody answers', async () => {
-    const network = await startCutProxy(t.url);
-    const db = open('patient', network.url);
-    const blocker = new pg.Client({ connectionString: withName('blocker') });
-    await blocker.connect();
-    const patiently = (text: string): Promise<unknown> => db.calls.tx((tx) => tx.query(text), { patient: true });
-    try {
-      await blocker.query('begin; lock table things in access exclusive mode');
-      const since = performance.now();
-      const slow = patiently('select pg_sleep(7)');
-      await assert.rejects(patiently('select * from things'), isUnavailable);
-      assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
-      await slow;
-      const silenced = assert.rejects(patiently('select pg_sleep(20)'), isUnavailable);
-      await sleep(300);
-      network.cut();
-      const cutAt = performance.now();
-      await silenced;
-      assert.ok(performance.now() - cutAt < 6_500, `${performance.now() - cutAt}`);
-    } finally {
-      network.mend();
-      await blocker.end();
-      await network.stop();
-      await db.close();
-    }
+    it('a patient call may take its time while the server answers, but not behind a lock, and not when nobody answers', async () => {
+      const network = await startCutProxy(t.url);
+      const db = open('patient', network.url);
+      const blocker = new pg.Client({ connectionString: withName('blocker') });
+      await blocker.connect();
+      const patiently = (text: string): Promise<unknown> => db.calls.tx((tx) => tx.query(text), { patient: true });
+      try {
+        await blocker.query('begin; lock table others in access exclusive mode');
+        const since = performance.now();
+        const slow = patiently('select pg_sleep(7)');
+        await assert.rejects(patiently('select * from others'), isUnavailable);
+        assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
+        await slow;
+        const silenced = assert.rejects(patiently('select pg_sleep(20)'), isUnavailable);
+        await sleep(300);
+        network.cut();
+        const cutAt = performance.now();
+        await silenced;
+        assert.ok(performance.now() - cutAt < 6_500, `${performance.now() - cutAt}`);
+      } finally {
+        network.mend();
+        await blocker.end();
+        await network.stop();
+        await db.close();
+      }
+    });
   });
 
   it('a listener that asks while the connection is made anew gets the same one, and hears once', async () => {

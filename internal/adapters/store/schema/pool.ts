@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
-import { type Tell, tellOf } from './listen.ts';
+import { type Wakeup, wakeupOf } from './listen.ts';
 
 export interface Lane {
   /** Of all connections, those that this kind of work may have at once. */
@@ -29,7 +29,7 @@ export interface PoolOptions {
   /** Resolves when the server has answered somebody else; asked while a patient statement is waited for and all is quiet. */
   readonly probe?: () => Promise<unknown>;
   /** Is given whom triggers want to have woken, once what they stood in has committed. */
-  readonly onTells?: (tells: readonly Tell[]) => void;
+  readonly onTells?: (tells: readonly Wakeup[]) => void;
 }
 
 /** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
@@ -64,6 +64,11 @@ export interface Held {
 export interface Tx extends Sql {
   /** Runs COPY … FROM STDIN with these bytes, which go to the server as it takes them; it may take its time. */
   readonly copyIn: (text: string, parts: Iterable<Uint8Array>) => Promise<void>;
+  /**
+   * Has the commit go in the message of what is asked for in this breath: one turn less. Nothing may be asked for after
+   * that, and what has to be so for the commit to stand is for the server to find: a statement that fails undoes all.
+   */
+  readonly last: () => void;
 }
 
 export class Pool {
@@ -124,9 +129,9 @@ export class Pool {
     let broken: Error | undefined;
     const onError = (error: Error): Error => (broken = error);
     client.on('error', onError);
-    let tells: Tell[] = [];
+    let tells: Wakeup[] = [];
     const onNotice = (notice: object): void => {
-      const tell = tellOf(notice);
+      const tell = wakeupOf(notice);
       if (tell !== undefined) tells.push(tell);
     };
     client.on('notice', onNotice);

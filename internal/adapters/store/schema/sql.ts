@@ -1,5 +1,12 @@
 // What the rest of the program may do with a connection, in a transaction or outside of one.
 
+/** What is sent to the server; `name` as in `Sql`. */
+export interface Statement {
+  readonly text: string;
+  readonly values?: readonly unknown[] | undefined;
+  readonly name?: string | undefined;
+}
+
 export interface Sql {
   /**
    * Runs one statement, outside a transaction again where PostgreSQL has rolled it back and it may be repeated. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each

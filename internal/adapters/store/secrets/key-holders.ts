@@ -10,7 +10,7 @@ import { nothingSealedWith } from './keys.ts';
 const seenSeconds = 15;
 
 /** SQL: the daemon of the row `h` lives. */
-const livesText = `(h.seen_at > now() - make_interval(secs => ${seenSeconds}) or exists (
+const livesSql = `(h.seen_at > now() - make_interval(secs => ${seenSeconds}) or exists (
     select from svc.daemons d where d.id = h.daemon_id and d.beat_at > now() - make_interval(secs => ${seenSeconds})))`;
 
 export interface KeyHolder {
@@ -36,12 +36,12 @@ export async function registerKey(tx: Sql, by: KeyHolder, version: number, finge
       where version = $1::int and fingerprint <> $2::bytea
         and ${nothingSealedWith('$1::int')}
         and not exists (select from svc.key_holders h where h.version = $1::int and h.fingerprint <> $2::bytea
-          and not h.refused and h.daemon_id <> $3::uuid and ${livesText})`,
+          and not h.refused and h.daemon_id <> $3::uuid and ${livesSql})`,
     [version, fingerprint, by.daemonId],
   );
   const { rows } = await tx.query<{ same: boolean }>(
     `with gone as (
-       delete from svc.key_holders h where not ${livesText} and h.daemon_id <> $3::uuid
+       delete from svc.key_holders h where not ${livesSql} and h.daemon_id <> $3::uuid
      )
      insert into svc.key_holders as k (daemon_id, version, fingerprint, host, pid, refused)
        select $3::uuid, $1::int, $2::bytea, $4::text, $5::int, v.fingerprint <> $2::bytea
@@ -68,15 +68,15 @@ export interface KeyConflict {
 }
 
 /** Daemons that live and hold another key than the noted one, in the order in which they came. */
-export async function keyQuarrels(sql: Sql): Promise<KeyConflict[]> {
+export async function findKeyConflicts(sql: Sql): Promise<KeyConflict[]> {
   const holder = (row: string): string =>
     `json_build_object('daemonId', ${row}.daemon_id, 'host', ${row}.host, 'pid', ${row}.pid)`;
   const { rows } = await sql.query<KeyConflict>(
     `select h.version, ${holder('h')} as refused, (
          select ${holder('h')} from svc.key_holders h
-           where h.version = o.version and not h.refused and ${livesText} order by h.seen_at, h.daemon_id limit 1) as holder
+           where h.version = o.version and not h.refused and ${livesSql} order by h.seen_at, h.daemon_id limit 1) as holder
        from svc.key_holders o cross join lateral (select o.*) h
-      where h.refused and ${livesText} order by h.seen_at, h.daemon_id limit 20`,
+      where h.refused and ${livesSql} order by h.seen_at, h.daemon_id limit 20`,
   );
   return rows;
 }

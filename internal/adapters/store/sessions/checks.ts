@@ -3,7 +3,7 @@
 // every change of state until the code host knows of it. What a state leads to is decided in core/session.
 
 import { createCheck, nextDeadlineOf } from '../../../core/session/session.ts';
-import type { Check as CheckSpec, CheckDeadline } from '../../../domain/spec.ts';
+import type { CheckSpec, CheckDeadline } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
 
 /** A qualifying event on a pull request: the next cycle of each check that the trigger declares. */
@@ -198,31 +198,35 @@ export async function nextCheckDeadline(sql: Sql): Promise<Date | null> {
 }
 
 /**
- * Claims changes that the code host has not heard of, oldest first, until `leaseUntil`: whoever dies with one leaves it to
- * the next. What has changed again is not claimed by another while it is being told, or the code host would be told of a
- * check that it does not know yet twice. A check without a connection is told to nobody.
+ * Claims changes that the code host has not heard of, oldest first, for so long: whoever dies with one leaves it to the
+ * next. What has changed again is not claimed by another while it is being told, or the code host would be told of a check
+ * that it does not know yet twice. All times are the database's. A check without a connection is told to nobody.
  */
 export async function claimUnreported(
   sql: Sql,
-  input: { readonly now: Date; readonly leaseUntil: Date; readonly limit: number },
-): Promise<CheckRow[]> {
-  const { rows } = await sql.query<CheckRow>(
+  by: { readonly daemonId: string; readonly leaseSeconds: number; readonly limit: number },
+): Promise<ClaimedCheck[]> {
+  const { rows } = await sql.query<ClaimedCheck>(
     `with due as (
-       select id from svc.checks
-        where not reported and connection_id is not null and report_error is null
-          and (report_after is null or report_after <= $1::timestamptz)
-          and (reporting_until is null or reporting_until <= $1::timestamptz)
-        order by updated_at limit $3::int for update skip locked)
-     update svc.checks c set report_after = $2::timestamptz, reporting_until = $2::timestamptz from due where c.id = due.id returning ${columns}`,
-    [input.now, input.leaseUntil, input.limit],
+       select d.id from svc.checks d
+        where not d.reported and d.connection_id is not null and d.report_error is null
+          and (((d.report_after is null or d.report_after <= now()) and (d.reporting_until is null or d.reporting_until <= now()))
+            or (d.reporting_by is not null and not exists (select from svc.daemons x where x.id = d.reporting_by)))
+        order by d.updated_at limit $3::int for update skip locked)
+     update svc.checks c set reporting_by = $1::uuid, report_after = l.until, reporting_until = l.until
+       from due, (select date_trunc('milliseconds', now()) + make_interval(secs => $2::int) as until) l where c.id = due.id
+     returning ${columns}, c.reporting_until as "claimedUntil"`,
+    [by.daemonId, by.leaseSeconds, by.limit],
   );
   return rows;
 }
 
+export type ClaimedCheck = CheckRow & { readonly claimedUntil: Date };
+
 /** The code host's answer to the state that a claim has read; a change since then is still to be told. */
 export type ReportAnswer =
   | { readonly id: string; readonly seen: number; readonly externalId: string | null }
-  | { readonly id: string; readonly seen: number; readonly after: Date }
+  | { readonly id: string; readonly seen: number; readonly afterMs: number }
   | { readonly id: string; readonly seen: number; readonly error: string };
 
 /** `claimedUntil`: as the claim was, whose end this is; one that another has taken over since goes on. */
@@ -230,11 +234,12 @@ export async function writeReports(sql: Sql, answers: readonly ReportAnswer[], c
   if (answers.length === 0) return;
   await sql.query(
     `update svc.checks c set external_id = coalesce(w."externalId", c.external_id),
-            reported = c.changes = w.seen and w.after is null and w.error is null,
-            report_after = w.after,
+            reported = c.changes = w.seen and w."afterMs" is null and w.error is null,
+            report_after = now() + make_interval(secs => w."afterMs" / 1000),
             reporting_until = case when c.reporting_until is distinct from $2::timestamptz then c.reporting_until end,
+            reporting_by = case when c.reporting_until is distinct from $2::timestamptz then c.reporting_by end,
             report_error = case when c.changes = w.seen then left(w.error, 1000) end
-       from json_to_recordset($1::json) as w (id uuid, seen int, "externalId" text, after timestamptz, error text)
+       from json_to_recordset($1::json) as w (id uuid, seen int, "externalId" text, "afterMs" float8, error text)
       where c.id = w.id`,
     [JSON.stringify(answers), claimedUntil],
   );

@@ -62,6 +62,18 @@ export async function moveHold(sql: Sql, lease: Lease, { cursor, number }: Curso
   await sql.query(moveHoldText, [lease.sessionId, lease.epoch, JSON.stringify(cursor), number], 'move-hold');
 }
 
+/** Says that a session was let go of in good order, and tells other daemons. */
+export async function offerHold(sql: Sql, lease: Lease): Promise<void> {
+  await sql.query(
+    `with offered as (
+       update svc.session_holds set offered_at = now() where session_id = $1::uuid and epoch = $2::bigint returning id
+     )
+     select svc.tell('svc_hosts', '') from offered`,
+    [lease.sessionId, lease.epoch],
+    'offer-hold',
+  );
+}
+
 /** Deletes the hold of an epoch that ends. */
 export async function endHold(sql: Sql, lease: Lease): Promise<void> {
   await sql.query('delete from svc.session_holds where session_id = $1::uuid and epoch = $2::bigint', [
@@ -80,53 +92,81 @@ export async function dropHolds(sql: Sql): Promise<void> {
   );
 }
 
+interface Sealed {
+  readonly provider: string;
+  readonly keyVersion: number;
+  readonly sealed: Buffer;
+}
+
 export interface TakenSession extends ClaimedSession {
   readonly state: 'idle' | 'running';
-  readonly hold: {
-    readonly provider: string;
-    readonly keyVersion: number;
-    readonly sealed: Buffer;
-    readonly cursor: HoldCursor;
-    readonly commits: number;
-  };
+  readonly hold: Sealed & { readonly cursor: HoldCursor; readonly commits: number };
+}
+
+/** A session whose daemon has let go of it, and what it can be taken over with. */
+export interface OfferedSession {
+  readonly sessionId: string;
+  readonly hold: Sealed;
+}
+
+/** Those that have waited longest. */
+export async function offeredSessions(sql: Sql, limit: number): Promise<OfferedSession[]> {
+  const { rows } = await sql.query<Sealed & { readonly sessionId: string }>(
+    `select h.session_id as "sessionId", h.provider, h.key_version as "keyVersion", h.sealed
+       from svc.session_holds h join svc.sessions s on s.id = h.session_id and s.epoch = h.epoch
+      where h.offered_at is not null and h.taken < $2::int and s.live order by h.offered_at limit $1::int`,
+    [limit, takenMax],
+    'offered-sessions',
+  );
+  return rows.map(({ sessionId, ...hold }) => ({ sessionId, hold }));
 }
 
 /** One that was taken over so often since its last prompt is suspended as one whose host is lost. */
 const takenMax = 3;
 
 /**
- * Takes over what an earlier life of this data directory ran, at the next epoch and without ending its turn: nothing that
- * names the epoch before is written from now on. `before`: the daemons that had this data directory, which are gone.
- * Questions to people are asked anew. One whose turn was told to end is left to its lease.
+ * Takes over what an earlier life of this data directory ran, and those of `offered` whose daemons have let go of them, at
+ * the next epoch and without ending their turns: nothing that names the epoch before is written from now on. `before`: the
+ * daemons that had this data directory, which are gone. Questions to people are asked anew. One whose turn was told to end
+ * is left to its lease.
  */
 export async function takeOverSessions(
   sql: Sql,
-  by: { readonly daemonId: string; readonly before: readonly string[]; readonly home: string },
+  by: {
+    readonly daemonId: string;
+    readonly home: string;
+    readonly before?: readonly string[];
+    readonly offered?: readonly string[];
+  },
 ): Promise<TakenSession[]> {
-  if (by.before.length === 0) return [];
+  const { daemonId, home, before = [], offered = [] } = by;
+  if (before.length + offered.length === 0) return [];
   const { rows } = await sql.query<TakenSession>(
     `with due as (
        select s.id, case s.state when 'waiting_permission' then 'running' else s.state end as state
          from svc.sessions s join svc.session_holds h on h.session_id = s.id and h.epoch = s.epoch
-        where s.live and s.leased_by = any($2::uuid[]) and s.sandbox_home = $3::text and h.taken < $4::int
+        where s.live and h.taken < $4::int
+          and ((s.leased_by = any($2::uuid[]) and s.sandbox_home = $3::text)
+            or (s.id = any($5::uuid[]) and h.offered_at is not null))
           and s.state in ('idle', 'running', 'waiting_permission')
         order by s.id for update of s
      ), claimed as (
-       update svc.sessions s set epoch = s.epoch + 1, leased_by = $1::uuid, lease_until = 'infinity', state = due.state
+       update svc.sessions s set epoch = s.epoch + 1, leased_by = $1::uuid, lease_until = 'infinity', state = due.state,
+           sandbox_home = $3::text
          from due where s.id = due.id returning ${claimedColumns}, s.state
      ), leased as (${leaseText('claimed', '$1')}),
      asked as (
        update svc.permissions set state = 'cancelled', decided_at = now()
         where state = 'open' and session_id in (select id from due)
      ), held as (
-       update svc.session_holds h set epoch = claimed.epoch, taken = h.taken + 1
+       update svc.session_holds h set epoch = claimed.epoch, taken = h.taken + 1, offered_at = null
          from claimed where h.session_id = claimed."sessionId"
        returning h.session_id, h.provider, h.key_version, h.sealed, h.cursor, h.commits
      )
      select claimed.*, json_build_object('provider', h.provider, 'keyVersion', h.key_version,
          'sealed', encode(h.sealed, 'base64'), 'cursor', h.cursor, 'commits', h.commits) as hold
        from claimed join held h on h.session_id = claimed."sessionId"`,
-    [by.daemonId, by.before, by.home, takenMax],
+    [daemonId, before, home, takenMax, offered],
     'take-over-sessions',
   );
   return rows.map((row) => ({

@@ -70,7 +70,7 @@ export async function renewLeases(sql: Sql, daemonId: string, leases: readonly L
 }
 
 /** Which of the sessions still run at the epochs given: what a host asks when it is told that something happened. */
-export async function standingLeases(sql: Sql, leases: readonly Lease[]): Promise<ReadonlySet<string>> {
+export async function heldLeases(sql: Sql, leases: readonly Lease[]): Promise<ReadonlySet<string>> {
   if (leases.length === 0) return new Set();
   const { rows } = await sql.query<{ id: string }>(
     `select s.id from svc.sessions s join unnest($1::uuid[], $2::bigint[]) as u (id, epoch)
@@ -100,16 +100,16 @@ const wasStopped = `exists (select from svc.turns t where t.id = i.turn_id and t
 /**
  * SQL: nothing waits for the session `s`, which was between two turns: it needs no place, and its next message launches it.
  */
-const restsText = `s.state = 'idle' and not exists (
+const restsSql = `s.state = 'idle' and not exists (
       select from svc.inbox i where i.session_id = s.id and i.state in ('pending', 'in_flight'))`;
 
 /**
  * `attempts`: what messages in flight have as attempts afterwards; at least one, so that they are labelled. What a turn was
  * told to end for does not come back with its messages.
  */
-const suspendText = (which: string, attempts = 'attempts'): string => `with lost as (
-    update svc.sessions s set state = case when ${restsText} then 'idle' else 'suspended' end,
-        reason = case when ${restsText} then null else $1::text end, leased_by = null, lease_until = null,
+const suspendSql = (which: string, attempts = 'attempts'): string => `with lost as (
+    update svc.sessions s set state = case when ${restsSql} then 'idle' else 'suspended' end,
+        reason = case when ${restsSql} then null else $1::text end, leased_by = null, lease_until = null,
         token_hash = null, epoch = s.epoch + 1
       where s.live and s.leased_by is not null and ${which}
       returning s.id
@@ -130,7 +130,7 @@ const suspendText = (which: string, attempts = 'attempts'): string => `with lost
 
 /** Suspends sessions whose lease has lapsed: whoever held it has let go by then, or is gone. */
 export async function suspendLapsed(sql: Sql): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(suspendText(lapsed), ['its host was lost']);
+  const { rows } = await sql.query<{ id: string }>(suspendSql(lapsed), ['its host was lost']);
   return rows.map((row) => row.id);
 }
 
@@ -144,7 +144,7 @@ export async function suspendLeases(
 ): Promise<void> {
   if (leases.length === 0) return;
   await sql.query(
-    suspendText(
+    suspendSql(
       'exists (select from unnest($2::uuid[], $3::bigint[]) as u (id, epoch) where u.id = s.id and u.epoch = s.epoch)',
       isOrderly ? 'greatest(attempts - 1, 1)' : 'attempts',
     ),
@@ -170,7 +170,7 @@ export async function waitAgain(sql: Sql, lease: Lease, wait: Wait): Promise<boo
   const { rowCount } = await sql.query(
     `update svc.sessions s set reason = $3::text, retry_at = $4::timestamptz, failures = $5::int,
          waits_for = case when s.harness_session is null then $6::text end, engine_reason = $7::text,
-         state = case when s.harness_session is null then 'queued' when ${restsText} then 'idle' else 'suspended' end,
+         state = case when s.harness_session is null then 'queued' when ${restsSql} then 'idle' else 'suspended' end,
          leased_by = null, lease_until = null, token_hash = null, epoch = s.epoch + 1
        where s.id = $1::uuid and s.epoch = $2::bigint and s.live`,
     [

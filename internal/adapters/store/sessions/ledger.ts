@@ -52,12 +52,12 @@ export interface UsageSum {
 /** A call that is in flight for longer than this is nobody's any more. */
 const abandoned = `interval '1 hour'`;
 const spender = `project_id as "projectId", agent_id as "agentId", agent_name as "agentName", session_id as "sessionId"`;
-const SUMMED = ['input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', 'cost_usd'] as const;
-const COUNTED = ['calls', 'unpriced_calls', ...SUMMED] as const;
+const summedColumns = ['input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', 'cost_usd'] as const;
+const counted = ['calls', 'unpriced_calls', ...summedColumns] as const;
 
 /** Adds an excluded row to the one that is there: the row lock makes parallel additions follow each other. */
 const adding = (table: string): string =>
-  COUNTED.map((column) => `${column} = ${table}.${column} + excluded.${column}`).join(', ');
+  counted.map((column) => `${column} = ${table}.${column} + excluded.${column}`).join(', ');
 
 /**
  * Appends one call to the ledger and to its sums, and ends it in flight. False, and nothing is counted, when its request
@@ -76,11 +76,11 @@ export async function recordCall(sql: Sql, entry: LedgerEntry): Promise<boolean>
        select *, (at at time zone 'UTC')::date as day, 1 as calls, (cost_usd is null)::int as unpriced_calls,
               coalesce(cost_usd, 0) as cost from row),
      days as (
-       insert into svc.usage_days (agent_id, day, project_id, ${COUNTED.join(', ')})
+       insert into svc.usage_days (agent_id, day, project_id, ${counted.join(', ')})
        select agent_id, day, project_id, calls, unpriced_calls, input_tokens, output_tokens, cache_read_tokens,
               cache_write_tokens, cost from sums
        on conflict (agent_id, day) do update set ${adding('usage_days')})
-     insert into svc.usage_sessions (session_id, project_id, agent_id, ${COUNTED.join(', ')})
+     insert into svc.usage_sessions (session_id, project_id, agent_id, ${counted.join(', ')})
      select session_id, project_id, agent_id, calls, unpriced_calls, input_tokens, output_tokens, cache_read_tokens,
             cache_write_tokens, cost from sums
      on conflict (session_id) do update set agent_id = excluded.agent_id, ${adding('usage_sessions')}`,
@@ -213,9 +213,9 @@ export async function dearestToken(sql: Sql, provider: ModelProvider, model: str
 }
 
 const sumsFrom = (table: string, where: string): string =>
-  `select ${COUNTED.map((column) => `coalesce(sum(${column}), 0)::text as ${column}`).join(', ')} from ${table} where ${where}`;
+  `select ${counted.map((column) => `coalesce(sum(${column}), 0)::text as ${column}`).join(', ')} from ${table} where ${where}`;
 
-type Row = { readonly [column in (typeof COUNTED)[number]]: string };
+type Row = { readonly [column in (typeof counted)[number]]: string };
 const summed = (row: Row | undefined): UsageSum => ({
   calls: Number(row?.calls ?? 0),
   unpricedCalls: Number(row?.unpriced_calls ?? 0),
@@ -229,7 +229,7 @@ const summed = (row: Row | undefined): UsageSum => ({
 /** What each of these sessions has used; one that called no model is not in it. */
 export async function usageOfSessions(sql: Sql, sessionIds: readonly string[]): Promise<ReadonlyMap<string, UsageSum>> {
   const { rows } = await sql.query<Row & { id: string }>(
-    `select session_id as id, ${COUNTED.map((column) => `${column}::text`).join(', ')}
+    `select session_id as id, ${counted.map((column) => `${column}::text`).join(', ')}
        from svc.usage_sessions where session_id = any($1::uuid[])`,
     [sessionIds],
   );

@@ -15,7 +15,7 @@ export const isWaiting = `(s.leased_by is null and s.state in ${waitingStates}
   and exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending'))`;
 
 /** `more`: conditions on the session `s`, its revision `r`, and `since`, the number of its oldest pending message. */
-const rankedText = (more: string): string => `pending as materialized (
+const rankedSql = (more: string): string => `pending as materialized (
     select i.session_id as id, min(i.seq) as since from svc.inbox i where i.state = 'pending' group by i.session_id
   ), held as materialized (
     select h.project_id, count(*)::int as places from svc.sessions h where h.lease_until is not null group by h.project_id
@@ -32,7 +32,7 @@ const rankedText = (more: string): string => `pending as materialized (
 /**
  * CTEs that end in `queue (id, position)`: sessions that wait for a place and for nothing else, as places would go to them.
  */
-export const queueText = `${rankedText('s.waits_for is null and coalesce(s.retry_at <= now(), true)')}, queue as materialized (
+export const queueText = `${rankedSql('s.waits_for is null and coalesce(s.retry_at <= now(), true)')}, queue as materialized (
     select id, row_number() over (order by turn, since)::int as position from ranked
   )`;
 
@@ -61,13 +61,13 @@ export interface PlaceRequest {
 const homeFirstSeconds = 10;
 
 // $1 harnesses, $2 now, $3 home
-const ready = rankedText(`r.spec ->> 'harness' = any($1::text[]) and coalesce(s.retry_at <= $2::timestamptz, true)
+const ready = rankedSql(`r.spec ->> 'harness' = any($1::text[]) and coalesce(s.retry_at <= $2::timestamptz, true)
        and (s.state <> 'idle' or s.sandbox_home is null or s.sandbox_home = $3::text
          or (select m.at from svc.messages m where m.session_id = s.id and m.seq = p.since)
             < $2::timestamptz - make_interval(secs => ${homeFirstSeconds}))`);
 
 /** Where projects are limited, places are given out one after another: two daemons that count at once would both be right. */
-const lockText = `select pg_advisory_xact_lock(hashtext('svc.places'))`;
+const lockSql = `select pg_advisory_xact_lock(hashtext('svc.places'))`;
 
 /** Takes sessions that wait, as many as there is room for; each goes to one host. */
 export async function claimSessions(
@@ -76,7 +76,7 @@ export async function claimSessions(
 ): Promise<ClaimedSession[]> {
   if (by.perProject === undefined) return take(db, by);
   return db.tx(async (tx) => {
-    await tx.query(lockText);
+    await tx.query(lockSql);
     return take(tx, by);
   });
 }

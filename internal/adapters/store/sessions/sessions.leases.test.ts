@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import pg from 'pg';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
-import { buryDaemons, leave } from '../operations/jobs.ts';
-import { type Lease, renewLeases, standingLeases, suspendLapsed } from './hosts.ts';
+import { removeDeadDaemons, removeDaemon } from '../operations/jobs.ts';
+import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
+import { offerHold, putHold, takeOverSessions } from './holds.ts';
 import { claimSessions } from './places.ts';
 
 let t: TestDatabase;
@@ -119,7 +120,7 @@ test('leases of this release and of the one before lapse, each by its own', asyn
   await lapse(first.sessionId);
   assert.deepEqual((await suspendLapsed(t.db)).sort(), [first.sessionId, old].sort());
   assert.deepEqual(await suspendLapsed(t.db), []);
-  assert.deepEqual([...(await standingLeases(t.db, [first, second]))], [second.sessionId]);
+  assert.deepEqual([...(await heldLeases(t.db, [first, second]))], [second.sessionId]);
   assert.deepEqual([...(await renewLeases(t.db, mine, [first, second]))], [second.sessionId]);
   // What the release before asks: it takes nothing that is held.
   const { rows } = await t.db.query('select from svc.sessions where leased_by is not null and lease_until < now()');
@@ -137,10 +138,10 @@ test('whoever is known to be dead loses its sessions at once, and who is not kee
     `insert into svc.daemons (id, roles, host, pid) select u, '{session}', 'h', 1 from unnest($1::uuid[]) as u`,
     [[dead, alive]],
   );
-  await buryDaemons(t.db, randomUUID(), [dead]);
+  await removeDeadDaemons(t.db, randomUUID(), [dead]);
   assert.deepEqual(await suspendLapsed(t.db), [lost.sessionId]);
   // Buried by mistake, by one that knows no narrow leases: some time is left, and the next renewal takes it back.
-  await leave(t.db, alive);
+  await removeDaemon(t.db, alive);
   assert.deepEqual(await suspendLapsed(t.db), []);
   const { rows } = await t.db.query<{ finite: boolean }>(
     `select lease_until < now() + interval '21 seconds' as finite from svc.sessions where id = $1::uuid`,
@@ -151,4 +152,32 @@ test('whoever is known to be dead loses its sessions at once, and who is not kee
   await t.db.query(`update svc.sessions set lease_until = now() - interval '1 second' where lease_until <> 'infinity'`);
   assert.deepEqual(await suspendLapsed(t.db), []);
   assert.equal(await state(kept.sessionId), 'provisioning');
+});
+
+test('a session that is taken over keeps its place: a project holds neither more than before nor fewer', async () => {
+  const [first, other] = [randomUUID(), randomUUID()];
+  await t.db.query('delete from svc.sessions');
+  await queue(4);
+  const perProject = 2;
+  const claimFew = (daemonId: string) =>
+    claimSessions(t.db, {
+      ...{ daemonId, perProject, harnesses: ['harness-a'], home: '/there', limit: 10, now: new Date() },
+    });
+  const offered = await claimFew(first);
+  assert.equal(offered.length, perProject);
+  const cursor = { out: 0, skip: 0, in: 0, unclean: false, turn: null, prompt: null, next: 1, active: false };
+  for (const lease of offered) {
+    await t.db.query(`update svc.sessions set state = 'running' where id = $1::uuid`, [lease.sessionId]);
+    const hold = { id: randomUUID(), provider: 'docker', keyVersion: 1, sealed: Buffer.from('x'), cursor };
+    assert.equal(await t.db.tx((tx) => putHold(tx, lease, hold)), true);
+    await offerHold(t.db, lease);
+  }
+  assert.deepEqual(await claimFew(other), [], 'nobody gets the place of a turn that runs in its box');
+  const ids = offered.map(({ sessionId }) => sessionId);
+  const taken = await takeOverSessions(t.db, { daemonId: other, home: '/there', offered: ids });
+  assert.deepEqual(taken.map(({ sessionId }) => sessionId).toSorted(), ids.toSorted());
+  assert.deepEqual(await claimFew(other), [], 'nor when another daemon has gone on with it');
+  await t.db.query('delete from svc.sessions where id = $1::uuid', [ids[0]]);
+  assert.equal((await claimFew(other)).length, 1);
+  await t.db.query('delete from svc.sessions');
 });

@@ -281,16 +281,25 @@ export async function liveSessions(sql: Sql, ids: readonly string[]): Promise<Re
   return new Set(rows.map((row) => row.id));
 }
 
+/** Which of these are sessions that have ended. */
+export async function endedSessions(sql: Sql, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const { rows } = await sql.query<{ id: string }>(
+    'select id from svc.sessions where id = any($1::uuid[]) and not live',
+    [ids],
+  );
+  return new Set(rows.map((row) => row.id));
+}
+
 /** How many turns of a session ended for this reason within so many seconds. */
 export async function turnsLostTo(
   sql: Sql,
   sessionId: string,
-  { reason, withinSeconds }: { readonly reason: string; readonly withinSeconds: number },
+  { cause, withinSeconds }: { readonly cause: string; readonly withinSeconds: number },
 ): Promise<number> {
   const { rows } = await sql.query<{ count: number }>(
-    `select count(*)::int as count from svc.turns where session_id = $1::uuid and error = $2::text
+    `select count(*)::int as count from svc.turns where session_id = $1::uuid and starts_with(error, $2::text)
        and ended_at > now() - make_interval(secs => $3::int)`,
-    [sessionId, reason, withinSeconds],
+    [sessionId, cause, withinSeconds],
     'turns-lost-to',
   );
   return rows[0]?.count ?? 0;

@@ -98,6 +98,7 @@ async function find(
      left join svc.project_members jm on jm.project_id = j.id and jm.principal_id = p.id
      where ${which}`,
     [key, now, orgId, orgSlug, projectId, projectSlug],
+    which === 's.id = $1::uuid' ? 'access-of-session' : 'access-of-token',
   );
   return rows[0];
 }

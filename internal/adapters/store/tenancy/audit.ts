@@ -54,6 +54,7 @@ export async function recordAudit(tx: Sql, entry: AuditEntry): Promise<void> {
       entry.principal.requestId ?? null,
       JSON.stringify(detailOf(entry)),
     ],
+    'record-audit',
   );
 }
 

@@ -3,15 +3,16 @@
 import type { Approvers } from '../../../domain/notification.ts';
 import type { Sql } from '../store.ts';
 
-export interface Telling {
+export interface OriginNotification {
   readonly notify: boolean;
   readonly approvers: Approvers;
 }
 
 /** How a project tells; one that is gone tells nothing. */
-export async function tellingOf(sql: Sql, projectId: string): Promise<Telling> {
-  const { rows } = await sql.query<Telling>('select notify, approvers from svc.projects where id = $1::uuid', [
-    projectId,
-  ]);
+export async function originNotificationOf(sql: Sql, projectId: string): Promise<OriginNotification> {
+  const { rows } = await sql.query<OriginNotification>(
+    'select notify, approvers from svc.projects where id = $1::uuid',
+    [projectId],
+  );
   return rows[0] ?? { notify: false, approvers: {} };
 }

@@ -208,7 +208,7 @@ export async function projectIdOf(
 }
 
 /** Notes the first completed apply of a project; undefined for every other. One apply at a time, by the project's lock. */
-export async function takeOnBoard(tx: Sql, projectId: string, now: Date): Promise<ProjectRow | undefined> {
+export async function noteOnboarded(tx: Sql, projectId: string, now: Date): Promise<ProjectRow | undefined> {
   const { rows } = await tx.query<ProjectRow>(
     `update svc.projects j set onboarded_at = $2::timestamptz where j.id = $1::uuid and onboarded_at is null
      returning ${projectColumns}`,

@@ -21,7 +21,7 @@ import type { AgentSpec } from '../../../domain/spec.ts';
 import { messageOf } from '../../../domain/messages.ts';
 import { pageOf, readNumberPage, readTextPage } from '../page.ts';
 import { conditionOf, noContent, ok, type Route, serve, tagged } from '../route.ts';
-import { counted, ownerOf, saying } from './shapes.ts';
+import { counted, ownerOf, withReason } from './shapes.ts';
 import { diffJson } from '../../../core/plan/plan.ts';
 import { dryDeleteAgent } from '../../../flows/console/console.ts';
 
@@ -109,7 +109,7 @@ export const agentRoutes: readonly Route[] = [
   serve(api.deleteAgent, async (call) => {
     const { ctx, project: where, params, query, body, actor } = call;
     if (query.dryRun === 'true') return ok(await dryDeleteAgent(ctx, where, params.name));
-    await deleteAgent(ctx, where, params.name, saying(actor, body), conditionOf(call));
+    await deleteAgent(ctx, where, params.name, withReason(actor, body), conditionOf(call));
     return noContent;
   }),
 ];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../../base/config/default-catalog.ts';
+import { defaultCatalog } from '../../../base/config/default-catalog.ts';
 import { recordEvents } from '../../../adapters/store/events/events.ts';
 import { compileInline } from '../../../adapters/compiler/compiler.ts';
 import { png } from '../../../core/compile/testkit.ts';
@@ -11,7 +11,7 @@ import { startServer, type Server } from './testkit.ts';
 let server: Server;
 before(async () => {
   // Real compile, in this thread; templates are none.
-  const catalog = { ...DEFAULT_CATALOG, presetLimits: { node24: { cpuCount: 2, memoryMB: 4096 } } };
+  const catalog = { ...defaultCatalog, presetLimits: { node24: { cpuCount: 2, memoryMB: 4096 } } };
   const ports: Partial<SyncPorts> = {
     compile: async (input) => compileInline({ ...input, catalog }),
     resolveTemplates: async (specifiers) =>
@@ -25,7 +25,7 @@ const head = 'harness: harness-a\nenvironment: { name: node, image: { kind: pres
 const file = (path: string, content: string) => ({ path, content });
 const agent = (name: string, more = '') => file(`.svc/agents/${name}.yaml`, `name: ${name}\n${head}${more}`);
 
-interface Answer {
+interface ApplyAnswer {
   readonly applyId: string;
   readonly eventImpact?: unknown;
   readonly status: string;
@@ -40,9 +40,9 @@ interface Answer {
     excerpt?: { line: number; lines: string[]; column: number; length: number };
   }[];
 }
-const apply = async (files: unknown[], more: object = {}): Promise<{ status: number; body: Answer }> =>
-  (await server.call('POST', 'apply', { files, ...more })) as { status: number; body: Answer };
-const ops = (answer: Answer): string[] =>
+const apply = async (files: unknown[], more: object = {}): Promise<{ status: number; body: ApplyAnswer }> =>
+  (await server.call('POST', 'apply', { files, ...more })) as { status: number; body: ApplyAnswer };
+const ops = (answer: ApplyAnswer): string[] =>
   answer.actions.filter(({ op }) => op !== 'unchanged').map(({ op, kind, name }) => `${op} ${kind}/${name}`);
 
 test('files are applied with the owner manual, and the run is among the reconciles', async () => {
@@ -86,13 +86,13 @@ test('mistakes answer 422 with every diagnostic at its place, and nothing change
     files: [file('.svc/agents/x.yaml', 'name: x\nconcurrency: 2\n')],
   });
   assert.equal(broken.status, 422);
-  const problem = broken.body as Answer & { code: string };
+  const problem = broken.body as ApplyAnswer & { code: string };
   assert.equal(problem.code, 'apply-refused');
   assert.ok(problem.diagnostics.length >= 3);
   const needy = 'env:\n  TOKEN: { $secret: absent }\n';
   const late = await server.call('POST', 'apply', { files: [agent('x', needy)] });
   assert.equal(late.status, 422);
-  const [diagnostic] = (late.body as Answer).diagnostics;
+  const [diagnostic] = (late.body as ApplyAnswer).diagnostics;
   assert.deepEqual(
     [diagnostic?.code, diagnostic?.file, diagnostic?.line, diagnostic?.excerpt?.lines.at(-1)],
     ['secret-missing', '.svc/agents/x.yaml', 5, '  TOKEN: { $secret: absent }'],

@@ -5,7 +5,7 @@ import { countBindings } from '../../../adapters/store/console/counts.ts';
 import { type BindingRow, listBindings } from '../../../adapters/store/routing/binding-reads.ts';
 import { releaseBinding } from '../../../flows/sessions/sessions.ts';
 import { Fault } from '../../../domain/fault.ts';
-import { MESSAGES } from '../../../domain/messages.ts';
+import { messagesTable } from '../../../domain/messages.ts';
 import { pageOf } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
 import { counted, readIdPage } from './shapes.ts';
@@ -35,7 +35,7 @@ export const bindingRoutes: readonly Route[] = [
     return ok({ ...pageOf(rows, limit, (row) => [row.id], shown), ...counted(total) });
   }),
   serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, query, body, actor }) => {
-    if (!isUuid(id)) throw new Fault('not_found', 'not-found', MESSAGES.noBinding);
+    if (!isUuid(id)) throw new Fault('not_found', 'not-found', messagesTable.noBinding);
     if (query.dryRun === 'true') return ok(await dryReleaseBinding(ctx, where, id.toLowerCase()));
     await releaseBinding(ctx, where, id.toLowerCase(), actor, body.reason);
     return noContent;

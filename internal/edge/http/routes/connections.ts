@@ -23,7 +23,7 @@ import {
 import type { FlowContext } from '../../../flows/context.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
-import { counted, saying } from './shapes.ts';
+import { counted, withReason } from './shapes.ts';
 import { dryRemoveConnection } from '../../../flows/console/console.ts';
 
 const show = (ctx: FlowContext, row: ConnectionRow) => ({
@@ -95,7 +95,7 @@ export const connectionRoutes: readonly Route[] = [
   ),
   serve(api.deleteConnection, async ({ ctx, project, actor, params, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryRemoveConnection(ctx, project, params.name));
-    await removeConnection(ctx, project, saying(actor, body), params.name);
+    await removeConnection(ctx, project, withReason(actor, body), params.name);
     return noContent;
   }),
   serve(api.checkConnection, async ({ ctx, project, actor, params }) =>

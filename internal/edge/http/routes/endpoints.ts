@@ -12,7 +12,7 @@ import {
 } from '../../../flows/resources.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
-import { counted, saying } from './shapes.ts';
+import { counted, withReason } from './shapes.ts';
 import { dryDeleteEndpoint } from '../../../flows/console/console.ts';
 
 const show = ({ endpoint: row, ingestUrl, triggers, problems }: EndpointView) => ({
@@ -44,7 +44,7 @@ export const endpointRoutes: readonly Route[] = [
   ),
   serve(api.deleteEndpoint, async ({ ctx, project: where, params, query, body, actor }) => {
     if (query.dryRun === 'true') return ok(await dryDeleteEndpoint(ctx, where, params.name));
-    await deleteEndpoint(ctx, where, params.name, saying(actor, body));
+    await deleteEndpoint(ctx, where, params.name, withReason(actor, body));
     return noContent;
   }),
 ];

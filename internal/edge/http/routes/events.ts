@@ -4,7 +4,6 @@ import * as api from '../../../../schemas/api/events.ts';
 import {
   countAllEvents,
   endpointNamed,
-  endpointOfEvent,
   eventById,
   type EventFilter,
   type EventRoute,
@@ -42,6 +41,7 @@ const show = (row: EventRow) => ({
   ...(row.severity !== null && { severity: row.severity }),
   ...(row.reason !== null && { reason: row.reason }),
   ...(row.replayOf !== null && { replayOf: row.replayOf }),
+  ...(row.endpoint !== null && { endpoint: row.endpoint }),
   receivedAt: row.receivedAt,
   routes: row.routes.map((one) => ({
     agent: one.agent,
@@ -107,8 +107,7 @@ export const eventRoutes: readonly Route[] = [
     const id = requireId(params);
     const row = await eventById(ctx.db, where.id, id);
     if (row === undefined) throw new Fault('not_found', 'event-not-found', messageOf('noEvent', id));
-    const endpoint = await endpointOfEvent(ctx.db, row.endpointId);
-    const shown = { ...show(row), ...(endpoint !== undefined && { endpoint }) };
+    const shown = show(row);
     if (row.large === undefined) return ok(shown);
     const { payload: _payload, ...rest } = shown;
     return okWith(rest, 'payload', shownPieces(row.large, row.attributions));

@@ -1,6 +1,6 @@
 // Liveness, readiness, metrics and the description of the API itself.
 
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../../base/hash.ts';
 import * as api from '../../../../schemas/api/server.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { refreshGauges } from '../../../flows/console/console.ts';
@@ -18,14 +18,14 @@ async function schemaFile(
   file: string,
 ): Promise<{ readonly text: string; readonly etag: string } | undefined> {
   const [, kind, version] = /^([a-z]+)(?:-v(\d+))?\.json$/.exec(file) ?? [];
-  const { jsonSchema, SCHEMA_KINDS } = await import('../../../../schemas/json-schema.ts');
-  const known = SCHEMA_KINDS.find((one) => one === kind);
+  const { jsonSchema, schemaKinds } = await import('../../../../schemas/json-schema.ts');
+  const known = schemaKinds.find((one) => one === kind);
   if (known === undefined || (version !== undefined && Number(version) !== schemaVersion)) return undefined;
   const id = `${baseUrl}/schemas/${file}`;
   let made = schemas.get(id);
   if (made === undefined) {
     const text = `${JSON.stringify({ $id: id, ...jsonSchema(known) }, null, 2)}\n`;
-    made = { text, etag: `"${createHash('sha256').update(text).digest('hex').slice(0, 32)}"` };
+    made = { text, etag: `"${sha256(text).slice(0, 32)}"` };
     schemas.set(id, made);
   }
   return made;

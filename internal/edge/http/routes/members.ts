@@ -17,11 +17,11 @@ import {
 } from '../../../flows/tenancy/tenancy.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { Fault } from '../../../domain/fault.ts';
-import { MESSAGES } from '../../../domain/messages.ts';
+import { messagesTable } from '../../../domain/messages.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { dryEndServiceAccount, dryRemoveMember } from '../../../flows/console/console.ts';
-import { counted, saying } from './shapes.ts';
+import { counted, withReason } from './shapes.ts';
 
 const showMember = (row: MemberRow) => ({ ...row, createdAt: row.createdAt.toISOString() });
 const showAccount = (row: PrincipalRow) => ({
@@ -37,7 +37,7 @@ async function list(
   query: { limit?: string | undefined; cursor?: string | undefined; counts?: string | undefined },
 ) {
   const { limit, after } = readTextPage(query);
-  if (after !== undefined && !isUuid(after)) throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
+  if (after !== undefined && !isUuid(after)) throw new Fault('invalid', 'invalid-cursor', messagesTable.foreignCursor);
   const rows = await listMembers(ctx.db, membership, { limit: limit + 1, ...(after !== undefined && { after }) });
   const total = query.counts === 'true' ? await countMembers(ctx.db, membership) : undefined;
   return ok({ ...pageOf(rows, limit, (row) => [row.principalId], showMember), ...counted(total) });
@@ -53,7 +53,7 @@ const orgMembers: readonly Route[] = [
   ),
   serve(api.removeOrganizationMember, async ({ ctx, actor, org: { id }, params, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryRemoveMember(ctx, { orgId: id }, params.member));
-    await removeMember(ctx, saying(actor, body), { orgId: id }, params.member);
+    await removeMember(ctx, withReason(actor, body), { orgId: id }, params.member);
     return noContent;
   }),
 ];
@@ -69,7 +69,7 @@ const projectMembers: readonly Route[] = [
   serve(api.removeMember, async ({ ctx, actor, project: { id, orgId }, params, query, body }) => {
     const membership = { orgId, projectId: id };
     if (query.dryRun === 'true') return ok(await dryRemoveMember(ctx, membership, params.member));
-    await removeMember(ctx, saying(actor, body), membership, params.member);
+    await removeMember(ctx, withReason(actor, body), membership, params.member);
     return noContent;
   }),
 ];
@@ -90,11 +90,11 @@ const serviceAccounts: readonly Route[] = [
     const { disabled } = body;
     if (query.dryRun === 'true')
       return ok(await dryEndServiceAccount(ctx, id, account, disabled ? 'disable' : 'enable'));
-    return ok(showAccount(await setDisabled(ctx, saying(actor, body), id, { account, disabled })));
+    return ok(showAccount(await setDisabled(ctx, withReason(actor, body), id, { account, disabled })));
   }),
   serve(api.deleteServiceAccount, async ({ ctx, actor, org: { id }, params: { account }, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryEndServiceAccount(ctx, id, account, 'delete'));
-    await removeServiceAccount(ctx, saying(actor, body), id, account);
+    await removeServiceAccount(ctx, withReason(actor, body), id, account);
     return noContent;
   }),
 ];

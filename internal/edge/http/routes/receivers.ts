@@ -3,7 +3,7 @@
 import * as api from '../../../../schemas/api/receivers.ts';
 import { listNotices } from '../../../adapters/store/notify/notices.ts';
 import { listReceivers, type ReceiverRow } from '../../../adapters/store/notify/receivers.ts';
-import { CONDITIONS } from '../../../domain/notification.ts';
+import { conditionsList } from '../../../domain/notification.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import {
   addReceiver,
@@ -15,13 +15,13 @@ import {
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { dryRemoveReceiver } from '../../../flows/console/console.ts';
-import { readIdPage, saying } from './shapes.ts';
+import { readIdPage, withReason } from './shapes.ts';
 
 const show = (row: ReceiverRow) => ({
   name: row.name,
   kind: row.kind,
   scope: 'project' as const,
-  conditions: [...(row.conditions ?? CONDITIONS)],
+  conditions: [...(row.conditions ?? conditionsList)],
   suspended: row.suspended,
   ...(row.connection !== null && { connection: row.connection }),
   ...(row.channel !== null && { channel: row.channel }),
@@ -34,7 +34,7 @@ const ofInstallation = (ctx: FlowContext) =>
     name,
     kind,
     scope: 'installation' as const,
-    conditions: CONDITIONS.filter((one) => conditions?.includes(one) ?? true),
+    conditions: conditionsList.filter((one) => conditions?.includes(one) ?? true),
     suspended: false,
   }));
 
@@ -54,7 +54,7 @@ export const receiverRoutes: readonly Route[] = [
   ),
   serve(api.deleteReceiver, async ({ ctx, project, actor, params: { name }, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryRemoveReceiver(ctx, project, name));
-    await removeReceiver(ctx, project, saying(actor, body), name);
+    await removeReceiver(ctx, project, withReason(actor, body), name);
     return noContent;
   }),
   serve(api.testReceiver, async ({ ctx, project, actor, params: { name } }) =>

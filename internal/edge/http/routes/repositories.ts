@@ -27,7 +27,7 @@ import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { accepted, conditionOf, created, noContent, ok, type Route, serve, tagged } from '../route.ts';
-import { contextText, counted, saying } from './shapes.ts';
+import { contextText, counted, withReason } from './shapes.ts';
 import { dryCommit, dryRemoveRepository } from '../../../flows/console/console.ts';
 
 function inputOf<T extends { readonly context?: { readonly [key: string]: string | number | boolean } }>(body: T) {
@@ -92,38 +92,38 @@ export const repositoryRoutes: readonly Route[] = [
     const keepResources = query.keepResources === 'true';
     if (query.dryRun === 'true') return ok(await dryRemoveRepository(ctx, project, params.name, keepResources));
     const how = { keepResources, condition: conditionOf(call) };
-    await removeRepository(ctx, { project, actor: saying(actor, body) }, params.name, how);
+    await removeRepository(ctx, { project, actor: withReason(actor, body) }, params.name, how);
     return noContent;
   }),
   serve(api.syncRepository, async ({ ctx, project, actor, params }) =>
     accepted(await requestSync(ctx, { project, actor }, params.name)),
   ),
   serve(api.suspendRepository, async ({ ctx, project, actor, params, body }) =>
-    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: saying(actor, body) }, params.name, true))),
+    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: withReason(actor, body) }, params.name, true))),
   ),
   serve(api.resumeRepository, async ({ ctx, project, actor, params, body }) =>
-    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: saying(actor, body) }, params.name, false))),
+    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: withReason(actor, body) }, params.name, false))),
   ),
   serve(api.rollbackRepository, async ({ ctx, project, actor, params, query, body, signal }) => {
     const { commit } = body;
     const { name } = params;
     if (query.dryRun === 'true') return ok(await dryCommit(ctx, project, { name, commit, kind: 'rollback', signal }));
-    return accepted(await rollBack(ctx, { project, actor: saying(actor, body) }, name, commit));
+    return accepted(await rollBack(ctx, { project, actor: withReason(actor, body) }, name, commit));
   }),
   serve(api.releaseRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await release(ctx, { project, actor: saying(actor, body) }, params.name)),
+    accepted(await release(ctx, { project, actor: withReason(actor, body) }, params.name)),
   ),
   serve(api.pinRepository, async ({ ctx, project, actor, params, query, body, signal }) => {
     const { commit } = body;
     const { name } = params;
     if (query.dryRun === 'true') return ok(await dryCommit(ctx, project, { name, commit, kind: 'pin', signal }));
-    return accepted(await setPin(ctx, { project, actor: saying(actor, body) }, name, commit));
+    return accepted(await setPin(ctx, { project, actor: withReason(actor, body) }, name, commit));
   }),
   serve(api.unpinRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await setPin(ctx, { project, actor: saying(actor, body) }, params.name, null)),
+    accepted(await setPin(ctx, { project, actor: withReason(actor, body) }, params.name, null)),
   ),
   serve(api.approveReconcile, async ({ ctx, project, actor, params, body }) =>
-    accepted(await approve(ctx, { project, actor: saying(actor, body) }, params.name, body.reconcileId)),
+    accepted(await approve(ctx, { project, actor: withReason(actor, body) }, params.name, body.reconcileId)),
   ),
   serve(api.probeRepository, async ({ ctx, project, body }) => ok(await probe(ctx, project, body))),
   serve(api.diagnoseProject, async ({ ctx, project }) =>

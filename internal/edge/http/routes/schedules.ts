@@ -3,7 +3,7 @@
 import * as api from '../../../../schemas/api/schedules.ts';
 import { countSchedules } from '../../../adapters/store/console/counts.ts';
 import { Fault } from '../../../domain/fault.ts';
-import { inSlices } from '../../../base/yielding.ts';
+import { inSlices } from '../../../base/concurrency.ts';
 import { timelineOf } from '../../../core/schedule/schedule.ts';
 import { listSchedules, schedulesDueBefore } from '../../../adapters/store/resources/schedules.ts';
 import { pageOf } from '../page.ts';

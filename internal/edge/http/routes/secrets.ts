@@ -18,7 +18,7 @@ import { secretName } from '../../../../schemas/secret.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { type Call, conditionOf, created, noContent, ok, type Route, serve, tagged } from '../route.ts';
-import { counted, saying } from './shapes.ts';
+import { counted, withReason } from './shapes.ts';
 import { dryDeleteSecret } from '../../../flows/console/console.ts';
 
 const time = (date: Date | null): string | null => date?.toISOString() ?? null;
@@ -67,7 +67,7 @@ function secretRoutesAt(
     ),
     serve(operations.remove, async (call) => {
       if (call.query.dryRun === 'true') return ok(await dryDeleteSecret(call.ctx, scopeOf(call), nameOf(call)));
-      await removeSecret(call.ctx, scopeOf(call), saying(call.actor, call.body), nameOf(call), conditionOf(call));
+      await removeSecret(call.ctx, scopeOf(call), withReason(call.actor, call.body), nameOf(call), conditionOf(call));
       return noContent;
     }),
     serve(operations.write, async (call) => {

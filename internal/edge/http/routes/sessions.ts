@@ -9,7 +9,7 @@ import {
   sessionById,
   sessionState,
 } from '../../../adapters/store/sessions/session-reads.ts';
-import { handingOn } from '../../../flows/peers.ts';
+import { forwardedRequest } from '../../../flows/peers.ts';
 import {
   answerPermission,
   archiveSession,
@@ -83,13 +83,13 @@ export const sessionRoutes: readonly Route[] = [
   serve(api.execSession, async ({ ctx, project: where, params, body, actor, signal, headers }) => {
     const { argv, input: hasInput = false } = body;
     const stdin = body.stdin === undefined ? undefined : Buffer.from(body.stdin, 'base64');
-    const handOn = handingOn(headers, signal);
+    const handOn = forwardedRequest(headers, signal);
     const of = { sessionId: requireId(params), argv, stdin, hasInput, actor, signal, handOn };
     return { status: 200 as const, lines: await execInSession(ctx, where, of) };
   }),
   serve(api.execSessionInput, async ({ ctx, project: where, params, body, headers, signal }) => {
     const data = Buffer.from(body.data ?? '', 'base64');
-    const handOn = handingOn(headers, signal);
+    const handOn = forwardedRequest(headers, signal);
     const of = { sessionId: requireId(params), program: params.program, data, isLast: body.end === true, handOn };
     await execInput(ctx, where, of);
     return noContent;

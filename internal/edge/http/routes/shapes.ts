@@ -6,7 +6,7 @@ import { type Page, readPage, readTextPage } from '../page.ts';
 import { isExactNumber } from '../../../core/match/match.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import { MESSAGES } from '../../../domain/messages.ts';
+import { messagesTable } from '../../../domain/messages.ts';
 import { isUuid } from '../../../domain/uuid.ts';
 import type { Actor } from '../../../flows/context.ts';
 
@@ -24,7 +24,7 @@ export function readIdPage(query: { limit?: string | undefined; cursor?: string 
 } {
   const { limit, after } = readTextPage(query);
   if (after !== undefined && !isUuid(after)) {
-    throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
+    throw new Fault('invalid', 'invalid-cursor', messagesTable.foreignCursor);
   }
   return { limit, before: after };
 }
@@ -45,13 +45,13 @@ export function readOrdinalPage(query: { limit?: string | undefined; cursor?: st
   if (after === undefined) return { limit, after };
   const [agent, ordinal] = after;
   if (after.length !== 2 || typeof agent !== 'string' || !Number.isSafeInteger(ordinal)) {
-    throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
+    throw new Fault('invalid', 'invalid-cursor', messagesTable.foreignCursor);
   }
   return { limit, after: [agent, Number(ordinal)] };
 }
 
 /** Who acts, with why: `recordAudit` keeps it with whatever the act leaves. */
-export const saying = (actor: Actor, { reason }: { readonly reason?: string }): Actor =>
+export const withReason = (actor: Actor, { reason }: { readonly reason?: string }): Actor =>
   reason === undefined || reason.trim() === '' ? actor : { ...actor, reason: reason.trim() };
 
 /** Of a list's answer: how many there are, where it was asked for. */

@@ -9,7 +9,7 @@ import {
   giveKey,
   handOff,
   listOwnSessions,
-  lookDevice,
+  pendingDevice,
   methodsOf,
   signedIn,
   signIn,
@@ -85,7 +85,7 @@ export const signinRoutes: readonly Route[] = [
     const { userCode, decision } = body;
     if (decision !== undefined)
       return ok({ status: await decideDevice(ctx, actor, principal, { userCode, decision }) });
-    const { host, address, expiresAt } = await lookDevice(ctx, principal, userCode);
+    const { host, address, expiresAt } = await pendingDevice(ctx, principal, userCode);
     return ok({ status: 'pending' as const, host, address, expiresAt: expiresAt.toISOString() });
   }),
 ];

@@ -19,7 +19,7 @@ import { pageOf, readTextPage } from '../page.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { type Call, created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
 import { dryChangeProject, dryDeleteOrg, dryDeleteProject } from '../../../flows/console/console.ts';
-import { saying } from './shapes.ts';
+import { withReason } from './shapes.ts';
 
 /** Leaves out what was not given, so that a change says only what it changes. */
 function given<T extends object>(input: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
@@ -63,7 +63,7 @@ const orgRoutes: readonly Route[] = [
   ),
   serve(api.deleteOrganization, async ({ ctx, actor, org, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryDeleteOrg(ctx, org));
-    await removeOrg(ctx, saying(actor, body), org);
+    await removeOrg(ctx, withReason(actor, body), org);
     return noContent;
   }),
 ];
@@ -89,12 +89,12 @@ const projectRoutes: readonly Route[] = [
   serve(api.updateProject, async ({ ctx, actor, org, project, query, body }) => {
     const { reason, ...change } = body;
     if (query.dryRun === 'true') return ok(await dryChangeProject(ctx, project, change.archived));
-    const by = saying(actor, { ...(reason !== undefined && { reason }) });
+    const by = withReason(actor, { ...(reason !== undefined && { reason }) });
     return ok(showProject(await changeProject(ctx, by, project, given(change)), org.slug));
   }),
   serve(api.deleteProject, async ({ ctx, actor, project, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryDeleteProject(ctx, project));
-    await removeProject(ctx, saying(actor, body), project);
+    await removeProject(ctx, withReason(actor, body), project);
     return noContent;
   }),
 ];

@@ -6,11 +6,11 @@ import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/st
 import type { FlowContext } from '../../../flows/context.ts';
 import { createOrgToken, createOwnToken, dropToken, type MadeToken } from '../../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../../domain/fault.ts';
-import { MESSAGES } from '../../../domain/messages.ts';
+import { messagesTable } from '../../../domain/messages.ts';
 import { pageOf, readPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { dryRevokeToken } from '../../../flows/console/console.ts';
-import { saying } from './shapes.ts';
+import { withReason } from './shapes.ts';
 
 const show = (row: TokenRow) => ({
   id: row.id,
@@ -36,7 +36,7 @@ async function list(
   const isWrong =
     after !== undefined &&
     !(typeof at === 'string' && /^\d{4}-/.test(at) && isIsoTime(at) && typeof id === 'string' && isUuid(id));
-  if (isWrong) throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
+  if (isWrong) throw new Fault('invalid', 'invalid-cursor', messagesTable.foreignCursor);
   const rows = await listTokens(ctx.db, scope, {
     limit: limit + 1,
     ...(after !== undefined && { before: [String(at), String(id)] as const }),
@@ -54,7 +54,7 @@ export const tokenRoutes: readonly Route[] = [
   serve(api.revokeOwnToken, async ({ ctx, actor, principal, params, query, body }) => {
     const own = { principalId: principal.id, only: principal.tokenOrgId };
     if (query.dryRun === 'true') return ok(await dryRevokeToken(ctx, actor, own, params.token));
-    await dropToken(ctx, saying(actor, body), own, params.token);
+    await dropToken(ctx, withReason(actor, body), own, params.token);
     return noContent;
   }),
   serve(api.listTokens, ({ ctx, org, query }) => list(ctx, { orgId: org.id }, query)),
@@ -63,7 +63,7 @@ export const tokenRoutes: readonly Route[] = [
   ),
   serve(api.revokeToken, async ({ ctx, actor, org, params, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryRevokeToken(ctx, actor, { orgId: org.id }, params.token));
-    await dropToken(ctx, saying(actor, body), { orgId: org.id }, params.token);
+    await dropToken(ctx, withReason(actor, body), { orgId: org.id }, params.token);
     return noContent;
   }),
 ];

@@ -1,6 +1,6 @@
 // The API as pages use it: the key of the session beside the cookie, problems as errors, and the way back to signing in.
 
-export interface Problem {
+export interface ApiProblem {
   readonly status: number;
   readonly code: string;
   readonly detail: string;
@@ -8,9 +8,9 @@ export interface Problem {
 }
 
 export class ApiError extends Error {
-  readonly problem: Problem;
+  readonly problem: ApiProblem;
 
-  constructor(problem: Problem) {
+  constructor(problem: ApiProblem) {
     super(problem.detail);
     this.problem = problem;
   }
@@ -47,7 +47,7 @@ async function send(method: string, path: string, { body, signal, headers }: Cal
 }
 
 async function problemOf(response: Response): Promise<ApiError> {
-  const given = (await response.json().catch(() => ({}))) as Partial<Problem>;
+  const given = (await response.json().catch(() => ({}))) as Partial<ApiProblem>;
   return new ApiError({
     status: response.status,
     code: given.code ?? 'unexpected-answer',
@@ -81,7 +81,7 @@ export const fetchApi = (path: string, options: CallOptions = {}): Promise<Respo
 
 const early = new Map<string, Promise<unknown>>();
 /** The same answer for somebody else; it is still the first `call`'s. */
-export const peekEarly = <T>(path: string): Promise<T> => (early.get(path) ?? call('GET', path)) as Promise<T>;
+export const prefetched = <T>(path: string): Promise<T> => (early.get(path) ?? call('GET', path)) as Promise<T>;
 
 /** Calls the API. Throws ApiError; a document that begins without being signed in goes to sign in, and the promise never ends. */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {

@@ -4,7 +4,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call, earlyPath, peekEarly, signinAddress } from './api.ts';
+import { call, earlyPath, prefetched, signinAddress } from './api.ts';
 import { absolute, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
@@ -183,7 +183,7 @@ const isOverview = earlyPath !== undefined;
 /** Who is signed in: the overview says it too. */
 async function readMe(): Promise<Me> {
   if (earlyPath === undefined) return call<Me>('GET', '/api/v1/me');
-  const { viewer } = await peekEarly<{ readonly viewer: Me }>(earlyPath);
+  const { viewer } = await prefetched<{ readonly viewer: Me }>(earlyPath);
   return viewer;
 }
 // Its module is under way with the shell's: it is there when there is something to show.

@@ -89,7 +89,7 @@ export function Status(props: { readonly kind: StatusKind; readonly text: string
   return html`<span class=${`status ${props.kind}`} data-testid=${props.testId}><span aria-hidden="true">${shapes[props.kind]}</span> ${props.text}</span>`;
 }
 
-const bad = /^(failed|error|auth|uncertain|unreachable|lost|quarantined)/;
+const bad = /^(failed|refused|error|auth|uncertain|unreachable|lost|quarantined)/;
 const good = /^(applied|routed|active|ready|running|unchanged|fired|ok|done|idle|spawn|deliver|converted|bound)/;
 const wait = /^(held|pending|queued|warning|starting|suspended|waits|waiting|reserved|scope_required|skipped)/;
 /** How a state of the API looks. */
@@ -192,6 +192,10 @@ export function duration(ms: number): string {
   if (ms < 60_000) return `${Math.round(ms / 100) / 10}\u00a0s`;
   return `${Math.floor(ms / 60_000)}\u00a0m\u00a0${Math.round((ms % 60_000) / 1_000)}\u00a0s`;
 }
+
+/** In the place of what is not there yet; what is wrong is said elsewhere. */
+export const Reading = ({ error }: { readonly error: unknown }): Markup | null =>
+  error === undefined ? html`<p class="empty">Reading…</p>` : null;
 
 export function Empty(props: { readonly text: string; readonly command?: string }): Markup {
   return html`<p class="empty">${props.text}${props.command === undefined ? null : html` <code>${props.command}</code>`}</p>`;

@@ -58,6 +58,8 @@ export interface List<R> {
   /** Whether the API counts it: `counts=true`. */
   readonly isCounted?: boolean;
   readonly topics?: readonly Topic[];
+  /** Topics whose changes are seen within seconds. */
+  readonly slowly?: readonly Topic[];
   /** The same on the command line, without its filters. */
   readonly command: string;
   readonly empty: string;
@@ -71,7 +73,7 @@ export interface List<R> {
   readonly pages?: readonly [after: string, before: string];
 }
 
-interface Answer<R> {
+interface ListAnswer<R> {
   readonly items: readonly R[];
   readonly nextCursor: string | null;
   readonly total?: number;
@@ -88,11 +90,12 @@ export const shortCell = (text: string | null | undefined, most = 8): Content =>
     ? '–'
     : html`<code class="short" title=${text}>${text.length > most ? text.slice(0, most) : text}</code>`;
 
+const pageSize = 50;
 const addressOf = <R>(list: List<R>, place: Place): string =>
   list.address?.(place) ?? `${place.api}/${list.path ?? list.page}`;
 
 function queryOf<R>(list: List<R>, query: URLSearchParams): string {
-  const asked = new URLSearchParams({ limit: '50', ...list.fixed });
+  const asked = new URLSearchParams({ limit: String(pageSize), ...list.fixed });
   for (const { field } of list.filters ?? []) {
     const value = query.get(field);
     if (value !== null && value !== '') asked.set(field, value);
@@ -117,7 +120,7 @@ function commandOf<R>(list: List<R>, query: URLSearchParams): string {
 function useRows<R>(list: List<R>, { place, query }: PageProps) {
   const asked = queryOf(list, query);
   const path = addressOf(list, place);
-  const read = useRead((signal) => call<Answer<R>>('GET', `${path}?${asked}`, { signal }), `${path}?${asked}`);
+  const read = useRead((signal) => call<ListAnswer<R>>('GET', `${path}?${asked}`, { signal }), `${path}?${asked}`);
   const [shown, setShown] = useState<{
     readonly key: string;
     readonly ids: readonly string[];
@@ -135,7 +138,7 @@ function useRows<R>(list: List<R>, { place, query }: PageProps) {
       return { key: asked, ids: before.ids, rows: rows as ReadonlyMap<string, R> };
     });
   }, [value]);
-  useLive(list.topics ?? [], read.again);
+  useLive(list.topics ?? [], read.again, undefined, list.slowly);
   const isCurrent = shown !== undefined && shown.key === asked;
   const ids = isCurrent ? shown.ids : [];
   const waiting = isCurrent ? [...latest.keys()].filter((id) => !shown.rows.has(id)) : [];
@@ -155,7 +158,7 @@ function useTotal<R>(list: List<R>, place: Place, asked: string, isRead: boolean
     query.delete('cursor');
     query.set('limit', '1');
     query.set('counts', 'true');
-    call<Answer<R>>('GET', `${addressOf(list, place)}?${query}`, { signal: stop.signal }).then(
+    call<ListAnswer<R>>('GET', `${addressOf(list, place)}?${query}`, { signal: stop.signal }).then(
       (answer) => setTotal(answer.total),
       // The rows say what is wrong, if anything is.
       () => undefined,
@@ -185,11 +188,17 @@ function Filters(props: {
   </form>`;
 }
 
-function Row<R>(props: { readonly list: List<R>; readonly row: R; readonly place: Place }): Markup {
+function Row<R>(props: {
+  readonly list: List<R>;
+  readonly row: R;
+  readonly place: Place;
+  /** Where it stands among all rows, where not all of them are in the document. */
+  readonly at: number | undefined;
+}): Markup {
   const { list, row, place } = props;
   const id = list.idOf(row);
   const href = list.href === null ? undefined : (list.href?.(row, place) ?? pageHref(place, list.page, id));
-  return html`<tr data-testid=${`row-${list.kind}-${id}`} data-row tabIndex=${-1}>
+  return html`<tr data-testid=${`row-${list.kind}-${id}`} data-row tabIndex=${-1} aria-rowindex=${props.at}>
     ${list.columns.map(({ title, cell }, index) => {
       const content = cell(row, place);
       return html`<td data-title=${capital(title)}>${index === 0 && href !== undefined ? html`<a href=${href}>${content}</a>` : content}</td>`;
@@ -198,6 +207,12 @@ function Row<R>(props: { readonly list: List<R>; readonly row: R; readonly place
 
 /** Pages before this one, as far as this document knows them. */
 type Step = { readonly before?: readonly (string | null)[] } | null;
+
+/** Rows before those of a page; undefined where a reader came to it by its address alone. */
+function rowsBefore(cursor: string | null): number | undefined {
+  const before = (history.state as Step)?.before ?? [];
+  return cursor === null ? 0 : before[0] === null ? before.length * pageSize : undefined;
+}
 
 function Pager(props: {
   readonly next: string | null;
@@ -232,7 +247,7 @@ export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Mark
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${list.above?.(props)}
     ${list.filters === undefined ? null : html`<${Filters} filters=${list.filters} choice=${list.choice?.()} query=${query} />`}
-    <${Shown} list=${list} place=${place} query=${query} shown=${shown} onRelease=${() => heading.current?.focus()} /></section>`;
+    <${Shown} list=${list} place=${place} query=${query} shown=${shown} total=${total} onRelease=${() => heading.current?.focus()} /></section>`;
 }
 
 /** A list as a part of another page, without a heading of its own; nothing of it is in that page's address but its cursor. */
@@ -249,6 +264,8 @@ interface ShownProps<R> {
   readonly place: Place;
   readonly query: URLSearchParams;
   readonly shown: ReturnType<typeof useRows<R>>;
+  /** Rows in all, where that is known. */
+  readonly total?: number | undefined;
   /** What waited is shown: the focus has to stand somewhere else. */
   readonly onRelease: () => void;
 }
@@ -258,6 +275,9 @@ function Shown<R>(props: ShownProps<R>): Markup {
   const { list, place, query } = props;
   const { rows, waiting, release, isRead, error, next } = props.shown;
   const cursor = query.get('cursor');
+  // Not all rows are in the document: who hears them hears how many there are, and where each stands. The first is the head.
+  const isPart = props.total !== undefined && (cursor !== null || next !== null);
+  const before = isPart ? rowsBefore(cursor) : undefined;
   const showNew = (): void => {
     // Newer rows stand on the first page.
     if (cursor === null) release();
@@ -277,9 +297,9 @@ function Shown<R>(props: ShownProps<R>): Markup {
           : null
         : rows.length === 0
           ? html`<div><${Empty} text=${isFiltered ? 'Nothing matches the filters.' : list.empty} />${isFiltered ? html`<button type="button" onClick=${unfiltered}>Without filters</button>` : null}</div>`
-          : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table class="rows" aria-label=${list.title}>
-            <thead><tr>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
-            <tbody>${rows.map((row) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} />`)}</tbody></table></div>`
+          : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table class="rows" aria-label=${list.title} aria-rowcount=${isPart ? (props.total ?? 0) + 1 : undefined}>
+            <thead><tr aria-rowindex=${before === undefined ? undefined : 1}>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
+            <tbody>${rows.map((row, index) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} at=${before === undefined ? undefined : before + index + 2} />`)}</tbody></table></div>`
     }
     ${isRead ? html`<${Pager} next=${next} cursor=${cursor} names=${list.pages ?? ['Older', 'Newer']} />` : null}
   </div>`;

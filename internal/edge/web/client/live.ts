@@ -226,17 +226,19 @@ export const useLiveState = (): { readonly state: LiveState; readonly isKnown: b
 };
 export const useNewer = (): boolean => useSignal(newerReaders, () => newer);
 
-/** Between two readings of one page, however much changes. */
+/** Between two readings of one page, however much changes, and of what costs more to read than it is worth. */
 const restMs = 500;
+const slowMs = 5_000;
 
 /**
- * Calls `again` when something of the topics changes, at once and then at most every half second; `wants` passes over
- * what a page does not show.
+ * Calls `again` when something of the topics changes, at once and then at most every half second, for `slowly` every five
+ * seconds; `wants` passes over what a page does not show.
  */
 export function useLive(
   of: readonly Topic[],
   again: () => void,
   wants: (change: Change) => boolean = () => true,
+  slowly: readonly Topic[] = [],
 ): void {
   const ref = useRef(again);
   ref.current = again;
@@ -244,6 +246,8 @@ export function useLive(
   wantsRef.current = wants;
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let slow: ReturnType<typeof setTimeout> | undefined;
+    let slowAt = -slowMs;
     let isDue = false;
     const run = (): void => {
       isDue = false;
@@ -253,8 +257,17 @@ export function useLive(
       }, restMs);
       ref.current();
     };
+    const ask = (): void => {
+      slow = undefined;
+      slowAt = performance.now();
+      reader('reset');
+    };
     const reader = (news: News): void => {
       if (document.hidden) return;
+      if (news !== 'reset' && slowly.includes(news.topic) && wantsRef.current(news)) {
+        slow ??= setTimeout(ask, slowAt + slowMs - performance.now());
+        return;
+      }
       if (news !== 'reset' && (!of.includes(news.topic) || !wantsRef.current(news))) return;
       if (timer === undefined) run();
       else isDue = true;
@@ -262,6 +275,7 @@ export function useLive(
     readers.add(reader);
     return () => {
       clearTimeout(timer);
+      clearTimeout(slow);
       readers.delete(reader);
     };
   }, []);

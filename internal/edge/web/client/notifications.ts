@@ -14,6 +14,9 @@ type Receiver = Shape<typeof receiver>;
 type Notice = Shape<typeof notice>;
 
 const needs = 'receivers:write';
+/** Of `origin`, `receiver:NAME`, `installation:NAME`. */
+const toldText = (receiver: string): string =>
+  receiver === 'origin' ? 'where it came from' : receiver.slice(receiver.indexOf(':') + 1);
 const pathOf = (place: Place, name: string): string => `${place.api}/receivers/${encodeURIComponent(name)}`;
 /** So many conditions are named; who is told of more is told of nearly everything. */
 const namedMost = 4;
@@ -91,7 +94,7 @@ function Told(props: { readonly notices: readonly Notice[] }): Markup {
       (
         one,
       ) => html`<tr data-testid=${`row-notice-${one.id}`}><td><${Time} at=${one.at} /></td><td>${one.condition.replaceAll('-', ' ')}</td><td>${subjectOf(one)}</td>
-      <td>${one.tellings.length === 0 ? 'nobody' : one.tellings.map(({ receiver, status, code }) => html`<span>${receiver} ${statusCell(status)} ${code === undefined ? '' : html`<small>${code}</small>`} </span>`)}</td></tr>`,
+      <td>${one.tellings.length === 0 ? 'nobody' : one.tellings.map(({ receiver, status, code }) => html`<span>${toldText(receiver)} ${statusCell(status)} ${code === undefined ? '' : html`<small>${code}</small>`} </span>`)}</td></tr>`,
     )}<//>`;
 }
 

@@ -21,6 +21,7 @@ import {
   html,
   kindOf,
   type Markup,
+  Reading,
   Status,
   Time,
   useRead,
@@ -281,7 +282,7 @@ export function Page(props: PageProps): Markup {
   return html`<section data-testid="page-agent">
     <div class="title"><h1>${id}</h1>${isKnown ? html`<${Of} place=${place} agent=${agent} />` : null}<${Command} command=${`svc agent show ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    ${isKnown ? html`<${Body} ...${props} agent=${agent} numbers=${numbers.value} path=${path} />` : null}</section>`;
+    ${isKnown ? html`<${Body} ...${props} agent=${agent} numbers=${numbers.value} path=${path} />` : html`<${Reading} error=${error} />`}</section>`;
 }
 
 function Body(props: PageProps & { readonly agent: Agent; readonly numbers: Numbers; readonly path: string }): Markup {

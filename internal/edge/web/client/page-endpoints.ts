@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Command, Copy, Failure, Field, html, type Markup, Table, Time, useRead } from './kit.ts';
+import { Action, Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
 import { navigate, type PageProps, pageHref, type Place } from './pages.ts';
 
@@ -63,7 +63,7 @@ export function Detail({ place, id }: PageProps): Markup {
   };
   return html`<section data-testid="page-endpoint"><div class="title"><h1>${id}</h1><${Command} command=${`svc endpoint show ${id}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
-    ${found === undefined ? null : html`<${Whole} place=${place} endpoint=${found} path=${path} onDelete=${remove} />`}</section>`;
+    ${found === undefined ? html`<${Reading} error=${read.error} />` : html`<${Whole} place=${place} endpoint=${found} path=${path} onDelete=${remove} />`}</section>`;
 }
 
 function Whole(props: {

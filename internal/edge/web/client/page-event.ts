@@ -4,7 +4,20 @@ import type { Event, EventExplanation } from '../../../../schemas/api/events.ts'
 import { call } from './api.ts';
 import { Clause } from './clause.ts';
 import { Facts, Json } from './detail.ts';
-import { Action, Clock, Command, Copy, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import {
+  Action,
+  Clock,
+  Command,
+  Copy,
+  Failure,
+  html,
+  kindOf,
+  type Markup,
+  Reading,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
 import { useLive } from './live.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
 
@@ -111,7 +124,7 @@ export function Page({ place, id }: PageProps): Markup {
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
       event === undefined || (why.value === undefined && why.error === undefined)
-        ? null
+        ? html`<${Reading} error=${error} />`
         : html`<div>
       <${Facts} of=${[
         ['received', html`<${Time} at=${event.receivedAt} />`],

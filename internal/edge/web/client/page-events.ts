@@ -29,8 +29,13 @@ const list: List<ListedEvent> = {
     { title: 'outcome', cell: ({ routerStatus }) => statusCell(routerStatus) },
     { title: 'decisions', cell: outcome },
     {
-      title: 'target',
-      cell: ({ target }) => (target === null ? '–' : `${target.type} ${target.key}`),
+      title: 'about',
+      cell: ({ target, endpoint }, place) =>
+        target !== null
+          ? `${target.type} ${target.key}`
+          : endpoint === undefined
+            ? '–'
+            : html`endpoint <a href=${pageHref(place, 'endpoints', endpoint)}>${endpoint}</a>`,
     },
     { title: 'received', cell: ({ receivedAt }) => timeCell(receivedAt) },
     {

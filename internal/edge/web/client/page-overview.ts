@@ -12,7 +12,7 @@ const open = { held: 'Review', asks: 'Answer', failed: 'Look', authorization: 'R
 /** Stands here and not with the other numbers: each module more is a request of the first page. */
 const costText = (costUsd: string): string => {
   const cost = Number(costUsd);
-  return cost === 0 ? '$0' : cost < 0.01 ? '<$0.01' : `$${cost.toFixed(2)}`;
+  return cost === 0 ? '–' : cost < 0.01 ? '<$0.01' : `$${cost.toFixed(2)}`;
 };
 
 function Needs(props: { readonly one: Attention }): Markup {
@@ -52,7 +52,7 @@ function Live(props: { readonly place: Place; readonly one: Overview['live'][num
   return html`<tr data-testid=${`row-session-${one.id}`} data-row tabIndex=${-1}>
     <td><a href=${pageHref(place, 'sessions', one.id)}>${one.agent}</a></td>
     <td><${Status} kind=${kindOf(one.state)} text=${one.state.replaceAll('_', ' ')} /></td>
-    <td><span class="clamped" title=${one.displayTitle}>${one.reason ?? one.displayTitle}</span></td><td><${Time} at=${one.createdAt} isShort=${true} /></td><td>${costText(one.costUsd)}</td></tr>`;
+    <td><span class="clamped" title=${one.displayTitle}>${one.reason ?? one.displayTitle}</span></td><td><${Time} at=${one.createdAt} isShort=${true} /></td><td data-title="Cost">${costText(one.costUsd)}</td></tr>`;
 }
 
 const outcomes = ['routed', 'unmatched', 'failed', 'pending'] as const;

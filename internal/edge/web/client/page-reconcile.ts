@@ -4,13 +4,27 @@ import type { Action as ResourceAction } from '../../../../schemas/api/common.ts
 import type {
   Consequences,
   EventImpact,
+  ImpactCount,
   ScheduleConsequence,
   Stage,
   WholeRun,
 } from '../../../../schemas/api/reconciles.ts';
 import { call } from './api.ts';
 import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
-import { Action, Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import {
+  Action,
+  Command,
+  duration,
+  Empty,
+  Failure,
+  html,
+  kindOf,
+  type Markup,
+  Reading,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 import { aboutText, tookText } from './page-reconciles.ts';
@@ -58,13 +72,34 @@ function ChangesOf(props: {
     ${same > 0 ? html`<p class="empty">${same} stay${same === 1 ? 's' : ''} as ${same === 1 ? 'it is' : 'they are'}.</p>` : null}</div>`;
 }
 
+/** What a change of triggers does to the events of the last days, where no trigger meets them otherwise. */
+function sameText({ events, triggers, truncated, reason }: EventImpact): string | undefined {
+  if (reason !== undefined) return `were not matched again: ${reason}.`;
+  if (triggers.length > 0) return undefined;
+  if (events === 0) return 'have none on the keys of changed triggers.';
+  return `on the keys of changed triggers match as before (${truncated ? 'the newest ' : ''}${events} matched again).`;
+}
+
+/** In a line each, under the changes: the first triggers that stored events meet otherwise, and where all are. */
+function ImpactLines(props: { readonly place: Place; readonly id: string; readonly impact: EventImpact }): Markup {
+  const { place, id, impact } = props;
+  const same = sameText(impact);
+  const shown = impact.triggers.slice(0, 3);
+  const list = html`<a href=${`${pageHref(place, 'reconciles', id)}?tab=consequences`} data-testid="impact-list">list</a>`;
+  return html`<div data-testid="impact" class="impact">${same === undefined ? null : html`<p>7 days of events ${same}</p>`}
+    ${shown.map(({ agent, ordinal, newly, stopped }, at) => html`<p>7 days of events, ${agent} trigger ${ordinal}: ${newly.count} newly match, ${stopped.count} stop ${at === 0 ? list : null}</p>`)}</div>`;
+}
+
 function Impact(props: { readonly place: Place; readonly impact: EventImpact }): Markup {
   const { place, impact } = props;
-  const ids = (all: readonly string[]) =>
-    all.slice(0, 5).map((id) => html` <a href=${pageHref(place, 'events', id)}>${id.slice(0, 13)}</a>`);
-  return html`<div><h2>Events since <${Time} at=${impact.since} /></h2>
-    <p>${impact.events}${impact.truncated ? ' and more' : ''} on the keys of changed triggers were matched again.</p>
-    <ul>${impact.triggers.map(({ agent, ordinal, event, newly, stopped }) => html`<li>${agent}#${ordinal} on <code>${event}</code>: ${newly.count} newly match${ids(newly.eventIds)}, ${stopped.count} stop${ids(stopped.eventIds)}</li>`)}</ul></div>`;
+  const ids = ({ count, eventIds }: ImpactCount) =>
+    html`${eventIds.map(
+      (id) => html` <a href=${pageHref(place, 'events', id)}>${id.slice(0, 13)}</a>`,
+    )}${count > eventIds.length ? ' …' : ''}`;
+  const same = sameText(impact);
+  return html`<div><h2>7 days of events</h2>
+    <p>${same === undefined ? html`${impact.truncated ? 'The newest ' : ''}${impact.events} on the keys of changed triggers were matched again, from <${Time} at=${impact.since} /> on.` : `7 days of events ${same}`}</p>
+    <ul>${impact.triggers.map(({ agent, ordinal, event, newly, stopped }) => html`<li>${agent} trigger ${ordinal} on <code>${event}</code>: ${newly.count} newly match${ids(newly)}, ${stopped.count} stop${ids(stopped)}</li>`)}</ul></div>`;
 }
 
 interface Line {
@@ -128,6 +163,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
   const { place, run, query, again } = props;
   const path = run.repository === null ? '' : `${place.api}/repositories/${encodeURIComponent(run.repository)}`;
   const mistakes = run.diagnostics.length;
+  const impact = run.consequences.eventImpact;
   const shown = query.get('tab') ?? (run.status === 'failed' && mistakes > 0 ? 'mistakes' : 'changes');
   const approve = async (reason?: string): Promise<void> => {
     await call('POST', `${path}/approve`, { body: { reconcileId: run.id, ...(reason !== undefined && { reason }) } });
@@ -160,6 +196,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
       ['inputs', 'Inputs'],
     ]}>
       ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} origins=${run.origins} />` : null}
+      ${shown === 'changes' && impact !== undefined ? html`<${ImpactLines} place=${place} id=${run.id} impact=${impact} />` : null}
       ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : [...run.diagnostics].sort((a, b) => a.severity.localeCompare(b.severity)).map((one) => html`<${Mistake} one=${one} />`)}</div>` : null}
       ${shown === 'consequences' ? html`<${Follows} place=${place} consequences=${run.consequences} />` : null}
       ${shown === 'inputs' ? html`<${Json} value=${run.inputs} label="Inputs" />` : null}
@@ -189,5 +226,5 @@ export function Page(props: PageProps): Markup {
   return html`<section data-testid="page-reconcile">
     <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Of} place=${place} run=${run} />`}<${Command} command=${`svc reconcile show ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    ${run === undefined ? null : html`<${Body} ...${props} run=${run} again=${again} />`}</section>`;
+    ${run === undefined ? html`<${Reading} error=${error} />` : html`<${Body} ...${props} run=${run} again=${again} />`}</section>`;
 }

@@ -6,7 +6,20 @@ import type { Repository } from '../../../../schemas/api/repositories.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
 import { Facts } from './detail.ts';
-import { Action, capital, Command, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import {
+  Action,
+  capital,
+  Command,
+  Empty,
+  Failure,
+  html,
+  kindOf,
+  type Markup,
+  Reading,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
 import { useLive } from './live.ts';
 import { stateOf } from './page-repositories.ts';
 import { aboutText, runColumns } from './page-reconciles.ts';
@@ -98,7 +111,7 @@ export function Page({ place, id }: PageProps): Markup {
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${
       one === undefined
-        ? null
+        ? html`<${Reading} error=${read.error} />`
         : html`<div>
       <p>${isSame ? html`<${Status} kind="good" text="What git has is what runs." />` : html`<${Status} kind="wait" text="What git has is not what runs." />`}</p>
       <${Facts} of=${[

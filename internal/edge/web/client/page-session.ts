@@ -23,7 +23,7 @@ import {
 import { useLive } from './live.ts';
 import { sumUsd, tokens, usd } from './numbers.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
-import { Diff, Files } from './session-leavings.ts';
+import { Diff, Files } from './session-results.ts';
 import { TranscriptLog } from './transcript.ts';
 
 interface Found {
@@ -70,9 +70,9 @@ export function Page(props: PageProps): Markup {
     ${failure}
     <${Head} place=${place} found=${{ session, capUsd }} />
     <${Controls} place=${place} session=${session} path=${path} again=${read.again} />
-    <${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} />
-    <${Asks} place=${place} session=${session} path=${path} again=${read.again} />
-    <${Say} place=${place} session=${session} path=${path} />
+    <div class="talk"><${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} />
+      <${Asks} place=${place} session=${session} path=${path} again=${read.again} />
+      <${Say} place=${place} session=${session} path=${path} /></div>
     <${Holdings} place=${place} session=${session} />
     <${Files} path=${path} id=${session.id} mark=${session.turns} />
     <${Diff} path=${path} id=${session.id} mark=${session.turns} />

@@ -5,7 +5,7 @@ import type { Project } from '../../../../schemas/api/tenancy.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
 import { Notifications } from './notifications.ts';
-import { Action, Command, Failure, Field, html, type Markup, Status, Time, Toast, useRead } from './kit.ts';
+import { Action, Command, Failure, Field, html, type Markup, Reading, Status, Time, Toast, useRead } from './kit.ts';
 import type { PageProps, Place } from './pages.ts';
 
 const needed = 'project:write';
@@ -15,7 +15,7 @@ export function Page({ place }: PageProps): Markup {
   const found = read.value;
   return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${`svc project show ${place.project.slug}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
-    ${found === undefined ? null : html`<${Settings} place=${place} project=${found} again=${read.again} />`}</section>`;
+    ${found === undefined ? html`<${Reading} error=${read.error} />` : html`<${Settings} place=${place} project=${found} again=${read.again} />`}</section>`;
 }
 
 interface Props {

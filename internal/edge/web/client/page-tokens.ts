@@ -43,11 +43,11 @@ export function Page({ place }: PageProps): Markup {
     own.again();
     all.again();
   };
-  return html`<section data-testid="page-tokens"><div class="title"><h1>Tokens</h1><${Command} command="svc token list" /></div>
+  return html`<section data-testid="page-tokens" class="alike"><div class="title"><h1>Tokens</h1><${Command} command="svc token list" /></div>
     ${own.error === undefined ? null : html`<${Failure} error=${own.error} />`}
     <${Create} onMade=${again} />
     ${own.value === undefined ? null : html`<${Tokens} title="Your own" tokens=${own.value.items} path=${ownPath} org="" isAllowed=${true} again=${again} />`}
-    ${all.value === undefined ? html`<${Unread} error=${all.error} />` : others.length === 0 ? null : html`<${Tokens} title=${`Others of ${place.org.slug}`} tokens=${others} path=${orgPath} org=" --org" isAllowed=${place.org.permissions.includes('tokens:write')} again=${again} />`}
+    ${all.value === undefined ? html`<${Unread} error=${all.error} />` : others.length === 0 ? null : html`<${Tokens} title=${`Others in the organization ${place.org.slug}`} tokens=${others} path=${orgPath} org=" --org" isAllowed=${place.org.permissions.includes('tokens:write')} again=${again} />`}
   </section>`;
 }
 

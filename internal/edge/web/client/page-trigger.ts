@@ -5,7 +5,7 @@ import type { Event, EventExplanation } from '../../../../schemas/api/events.ts'
 import type { OneTrigger } from '../../../../schemas/api/triggers.ts';
 import { call } from './api.ts';
 import { Facts, Json } from './detail.ts';
-import { Command, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { Command, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { Decision } from './page-event.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
@@ -67,7 +67,7 @@ export function Page({ place, id }: PageProps): Markup {
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${
       one === undefined
-        ? null
+        ? html`<${Reading} error=${read.error} />`
         : html`<div><${Facts} of=${[
             ['agent', html`<a href=${pageHref(place, 'agents', agent)}>${agent}</a>`],
             [

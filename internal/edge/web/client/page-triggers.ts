@@ -34,6 +34,8 @@ const list: List<Trigger> = {
   kind: 'trigger',
   idOf: ({ agent, ordinal }) => `${agent}-${ordinal}`,
   topics: ['agents'],
+  // When each matched last: of many events, not with each of them.
+  slowly: ['events'],
   fixed: { view: 'row', origins: 'true', matches: 'true' },
   isCounted: true,
   command: 'svc trigger list',
