@@ -4,12 +4,14 @@
 import { join } from 'node:path';
 import { startCompiler } from '../../internal/adapters/compiler/compiler.ts';
 import { mintInstallationToken } from '../../internal/adapters/providers/codehost/codehost.ts';
+import { createSlugs } from '../../internal/adapters/providers/model/model.ts';
 import { folderCache, resolveTemplates } from '../../internal/adapters/providers/templates/templates.ts';
 import { createHostCache, openRepositoriesWith, probeRepository } from '../../internal/adapters/repo/repo.ts';
 import type { NetworkSettings } from '../../internal/adapters/repo/types.ts';
 import { openKeyRing } from '../../internal/adapters/crypto/crypto.ts';
 import { type Config, makesMasterKey } from '../../internal/base/config/config.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
+import { modelSettings } from '../../internal/base/config/model-settings.ts';
 import { sourceSettings, syncSettings } from '../../internal/base/config/sync-settings.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
 import { canonicalJson, type Json } from '../../internal/domain/json.ts';
@@ -78,6 +80,7 @@ function syncPorts(
     compile: compiler.withCatalog(catalog),
     warmCompiler: compiler.warm,
     compiled: createCompiledAnswers(),
+    listedSlugs: listedSlugs(config),
     resolveTemplates: (specifiers, { lock, secret }) =>
       resolveTemplates(specifiers, {
         sources,
@@ -87,4 +90,12 @@ function syncPorts(
         ...(lock !== undefined && { lock }),
       }),
   };
+}
+
+/** Where no key is set for the provider that takes any slug, no session reaches it, and it is not asked either. */
+function listedSlugs(config: Config): SyncPorts['listedSlugs'] {
+  const { addresses, keys } = modelSettings(config.file, config.fileDir);
+  const place = keys['provider-c'];
+  const isUsed = place.kind !== 'env' || (config.secretEnv?.(place.name) ?? '') !== '';
+  return isUsed ? createSlugs({ addresses, allowPrivate: config.allowPrivateNetwork }) : undefined;
 }

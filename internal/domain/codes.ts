@@ -69,6 +69,7 @@ export const diagnosticCodes = {
   'payload-prefix': null,
   'model-provider': null,
   'model-id': null,
+  'model-unlisted': null,
   'model-gateway': null,
   'model-fallbacks': null,
   'effort-unsupported': null,

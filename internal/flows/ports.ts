@@ -75,6 +75,8 @@ export interface SyncPorts {
     specifiers: readonly string[],
     options: { readonly lock?: TemplateLock; readonly secret: (name: string) => Promise<string | undefined> },
   ): Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
+  /** The vendor/model slugs of the provider that takes any; undefined where it cannot be asked. Absent: nobody is. */
+  readonly listedSlugs?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
   /** Runs a read when this process has a connection to spare, of its whole budget and of the host's. */
   readonly limited: Limiter;
   /** Runs an apply when this process has room for one more, of the project's and in all. */

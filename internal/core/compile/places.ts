@@ -29,10 +29,13 @@ interface Names {
 const child = (node: Node | undefined, key: string): Node | undefined =>
   node?.kind === 'map' ? node.entries.get(key)?.value : undefined;
 
+const items = (node: Node | undefined): readonly Node[] => (node?.kind === 'seq' ? node.items : []);
+
 /** The parts of one document. */
 export function partsOf(root: MapRef, triggers: readonly TriggerDraft[], names: Names): Part[] {
   const agent = `Agent/${names.agent.name}`;
   const parts: Part[] = [{ resource: agent, path: '', range: names.agent.range }];
+  addSlugs(parts, agent, child(root.node, 'model'));
   addSecrets(parts, agent, child(root.node, 'env'));
   addTools(parts, agent, child(root.node, 'tools'));
   addTriggers(parts, agent, triggers);
@@ -50,6 +53,17 @@ export function partsOf(root: MapRef, triggers: readonly TriggerDraft[], names: 
     if (avatar !== undefined) parts.push({ resource, path: 'avatar', range: avatar.range });
   }
   return parts;
+}
+
+/** Models by vendor/model slug, which their provider is asked about. */
+function addSlugs(parts: Part[], resource: string, model: Node | undefined): void {
+  const add = (node: Node | undefined, path: readonly (string | number)[]): void => {
+    const isSlug = node?.kind === 'scalar' && String(node.value).includes('/');
+    if (isSlug) parts.push({ resource, path: printPath(['model', ...path]), range: node.range });
+  };
+  add(child(model, 'id'), ['id']);
+  items(child(child(model, 'gateway'), 'models')).forEach((slug, index) => add(slug, ['gateway', 'models', index]));
+  items(child(model, 'fallbacks')).forEach((one, index) => add(child(one, 'id'), ['fallbacks', index, 'id']));
 }
 
 /** Environment variables that are secret references. */
@@ -82,9 +96,7 @@ function addAuth(parts: Part[], resource: string, alias: string, auth: Node): vo
       parts.push({ resource, path: printPath(['tools', alias, 'auth', key]), range: named.range });
     }
   }
-  const list = child(auth, 'connections');
-  if (list?.kind !== 'seq') return;
-  list.items.forEach((pair, index) => {
+  items(child(auth, 'connections')).forEach((pair, index) => {
     const range = child(pair, 'connection')?.range ?? pair.range;
     const path = printPath(['tools', alias, 'auth', 'connections', index, 'connection']);
     parts.push({ resource, path, range });

@@ -55,7 +55,7 @@ export interface CompileOutput {
   readonly outside?: readonly string[];
   /**
    * Where the parts stand that only an apply can check, so that its diagnostics have a line too: for each Agent `''`,
-   * `identity`, `env.<NAME>`, `tools.<alias>`, `triggers[n]` and its `event`, `connection`, `endpoint`, `auth`, `cron`; for
+   * `identity`, `env.<NAME>`, `model.id` and its like where they are slugs, `tools.<alias>`, `triggers[n]` and its `event`, `connection`, `endpoint`, `auth`, `cron`; for
    * each Environment and Identity `''`, `env.<NAME>` and `avatar`. A part without a place takes that of its parent.
    */
   readonly places?: Places;

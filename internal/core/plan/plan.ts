@@ -40,6 +40,7 @@ import type {
   DesiredAgent,
 } from './types.ts';
 
+export { namesSlugs, unlistedSlugs } from './slugs.ts';
 export { diffJson } from './stored.ts';
 export { sortDiagnostics } from './stored.ts';
 export { drifted } from './types.ts';

@@ -11,11 +11,10 @@ import type {
   CurrentGenerated,
   CurrentSchedule,
   CurrentTrigger,
-  Desired,
-  DesiredResource,
 } from './types.ts';
 import type { DiagnosticCode } from '../../domain/codes.ts';
-import type { Diagnostic, Place, Severity } from '../../domain/diagnostic.ts';
+import type { Diagnostic, Place, Places, Severity } from '../../domain/diagnostic.ts';
+import type { Resource } from '../../domain/spec.ts';
 import { compareText } from '../../domain/text.ts';
 
 const isObject = (value: Json | undefined): value is JsonObject =>
@@ -96,7 +95,7 @@ export function ownerName(current: Current, repositoryId: string | null): string
 }
 
 export interface ResourceProblem {
-  readonly resource: DesiredResource;
+  readonly resource: Resource;
   /** Steps into the stored spec: `['triggers', 0, 'connection']`. */
   readonly path: readonly (string | number)[];
   readonly code: DiagnosticCode;
@@ -104,6 +103,9 @@ export interface ResourceProblem {
   readonly hint?: string;
   readonly severity?: Severity;
 }
+
+/** A tree as far as places are told by it. */
+export type Placed = { readonly resources: readonly Resource[]; readonly places?: Places | undefined };
 
 export type Report = (problem: ResourceProblem) => void;
 
@@ -114,7 +116,7 @@ export function printSteps(steps: readonly (string | number)[]): string {
   return path;
 }
 
-function findPlace(desired: Desired, problem: ResourceProblem): Place | undefined {
+function findPlace(desired: Placed, problem: ResourceProblem): Place | undefined {
   const { resource } = problem;
   const known = desired.places?.[`${resource.kind}/${resource.name}`];
   if (known !== undefined) {
@@ -128,13 +130,13 @@ function findPlace(desired: Desired, problem: ResourceProblem): Place | undefine
 }
 
 /** The first agent of the tree that refers to a generated resource. */
-function makerOf(desired: Desired, resource: DesiredResource): DesiredResource | undefined {
+function makerOf(desired: Placed, resource: Resource): Resource | undefined {
   const field = resource.kind === 'Environment' ? 'environment' : 'identity';
   return desired.resources.find((item) => item.kind === 'Agent' && item.spec[field] === resource.name);
 }
 
 /** A problem as the outside sees it (docs/reference/repositories.md#ownership). */
-export function toDiagnostic(desired: Desired, problem: ResourceProblem): Diagnostic {
+export function toDiagnostic(desired: Placed, problem: ResourceProblem): Diagnostic {
   const path = printSteps(problem.path);
   return {
     severity: problem.severity ?? 'error',

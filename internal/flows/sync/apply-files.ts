@@ -15,6 +15,7 @@ import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
 import { type ApplyRequest, type ApplyResult } from './plan.ts';
 import { consequencesOf } from './report.ts';
+import { remarksOnSlugs } from './slugs.ts';
 import { withoutEnd } from '../../domain/text.ts';
 
 export interface SentFile {
@@ -47,6 +48,7 @@ export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promi
   const entries = await entriesOf(request.files);
   if (entries.size < request.files.length) throw badFile('a path is given twice');
   const { output, ms: compileMs } = await compileAll(ctx, request, entries);
+  const remarks = await remarksOnSlugs(syncPortsOf(ctx), output);
   const operationId = ctx.runtime.uuid();
   const finish: NonNullable<ApplyRequest['finish']> = async (tx, result, took) => {
     const stages = [{ name: 'compile', ms: rounded(compileMs) }, ...took];
@@ -57,7 +59,7 @@ export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promi
     operationId,
     projectId: request.project.id,
     owner: { kind: 'manual' },
-    compiled: output,
+    compiled: { ...output, diagnostics: [...output.diagnostics, ...remarks] },
     hasSvc: true,
     fileBytes: (path) => entries.get(path)?.bytes,
     prune: request.prune,

@@ -13,6 +13,7 @@ import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
 import { contextOf } from './resolve.ts';
 import type { ApplyResult } from './plan.ts';
+import { remarksOnSlugs } from './slugs.ts';
 import { inSvc, remarksOf, storedFiles, storeRead, type TreeFiles } from './snapshot.ts';
 import { createReader, hostOf, openRepository, type SourceReader, sourceKey } from './source.ts';
 
@@ -98,11 +99,12 @@ async function dryRun(
   files: TreeFiles,
   commit: string,
 ): Promise<ApplyResult> {
+  const remarks = await remarksOnSlugs(syncPortsOf(ctx), output);
   return applyPlan(ctx, {
     operationId: ctx.runtime.uuid(),
     projectId: repository.projectId,
     owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
-    compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks] },
+    compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks, ...remarks] },
     hasSvc: files.record.hasSvc,
     fileBytes: async (path) => (await files.bundle()).entries.get(path)?.bytes,
     prune: true,

@@ -9,6 +9,7 @@ import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { lastRuns, type ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
 import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
 import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
@@ -17,6 +18,7 @@ import type { ApplyRequest, ApplyResult } from './plan.ts';
 import { appliedState, clearedCondition, keepQuarantine, reportSync, subjectOf } from './report.ts';
 import { resolve, type Resolved } from './resolve.ts';
 import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
+import { remarksOnSlugs } from './slugs.ts';
 import { snapshot } from './snapshot.ts';
 import { withSuspicion, type SyncTask } from './task.ts';
 
@@ -164,7 +166,7 @@ function sameTrees(task: SyncTask, resolved: Resolved, snapshotId: string): Endi
 async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved, tree: CompiledTree): Promise<Ending> {
   const { ctx, run, repository, signal } = task;
   failpoint('sync.before-apply');
-  const request = requestOf(task, tree);
+  const request = requestOf(task, tree, await remarksOnSlugs(task.ports, tree.output));
   const wasGood = await lookedGood(task);
   if (await failsAgain(task, tree, request)) return { status: 'failed', silent: true };
   const lazyId = ctx.runtime.uuid();
@@ -200,14 +202,18 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
   };
 }
 
-function requestOf(task: SyncTask, { tip, files, output }: CompiledTree): Omit<ApplyRequest, 'operationId'> {
+function requestOf(
+  task: SyncTask,
+  { tip, files, output }: CompiledTree,
+  remarks: readonly Diagnostic[],
+): Omit<ApplyRequest, 'operationId'> {
   const { repository, request } = task;
   const { catalog } = task.catalog;
   const { compiled } = task.ports;
   return {
     projectId: repository.projectId,
     owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
-    compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks] },
+    compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks, ...remarks] },
     hasSvc: files.record.hasSvc,
     fileBytes: async (path) => (await files.bundle()).entries.get(path)?.bytes,
     prune: true,

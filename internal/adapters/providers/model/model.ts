@@ -11,6 +11,7 @@ export { createMeter, type Metered, opensWithFailure } from './meter.ts';
 export { type Shortened, shorten } from './long.ts';
 export { BodyProblem } from './problem.ts';
 export { type PreparedCall, prepareBody } from './request.ts';
+export { createSlugs } from './slugs.ts';
 export {
   createUpstream,
   type ModelUpstream,

@@ -136,7 +136,11 @@ export function createUpstream(options: ModelUpstreamOptions): ModelUpstream {
   };
 }
 
-function addressOf(options: ModelUpstreamOptions, provider: ModelProvider): URL {
+/** Throws UpstreamFailure where the network rules refuse it. */
+export function addressOf(
+  options: Pick<ModelUpstreamOptions, 'addresses' | 'allowPrivate'>,
+  provider: ModelProvider,
+): URL {
   const base = new URL(options.addresses?.[provider] ?? addresses[provider]);
   if (options.allowPrivate) return base;
   const fault = base.protocol === 'https:' ? hostFault(base.hostname) : 'it is not https';
