@@ -188,7 +188,7 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   const text = await sent.text();
   assert.equal(sent.status, 202, text);
   let transcript = '';
-  for (let tries = 0; tries < 60 && !/(?:disk full[\s\S]*){2}|is failed/.test(transcript); tries += 1) {
+  for (let tries = 0; tries < 120 && !/(?:disk full[\s\S]*){2}|is failed/.test(transcript); tries += 1) {
     await sleep(500);
     const { items } = JSON.parse(await svc('session', 'list', '--json')) as { items: readonly { id: string }[] };
     if (items[0] !== undefined) transcript = await svc('session', 'logs', items[0].id);
@@ -198,7 +198,7 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   // One trace, named after the event, from its delivery to the first answer.
   const { eventRecordId } = JSON.parse(text) as { eventRecordId: string };
   const traced = (): Spanned[] => collector.spans.filter((one) => one.traceId === eventRecordId.replaceAll('-', ''));
-  for (let tries = 0; tries < 100 && traced().length < 4; tries += 1) await sleep(100);
+  for (let tries = 0; tries < 600 && traced().length < 4; tries += 1) await sleep(100);
   assert.deepEqual(
     traced()
       .map((one) => one.name)
@@ -215,7 +215,7 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   const { eventRecordId: second } = (await later.json()) as { eventRecordId: string };
   const answer = (): Spanned | undefined =>
     collector.spans.find((one) => one.traceId === second.replaceAll('-', '') && one.name === 'answer');
-  for (let tries = 0; tries < 300 && answer() === undefined; tries += 1) await sleep(100);
+  for (let tries = 0; tries < 600 && answer() === undefined; tries += 1) await sleep(100);
   assert.deepEqual(
     answer()?.links?.map(({ traceId, spanId }) => [traceId, spanId]),
     [[root?.traceId, root?.spanId]],

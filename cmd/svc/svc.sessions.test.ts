@@ -123,7 +123,7 @@ test('an event is replayed as a new one, which is routed anew', async () => {
   for (let turn = 0; ; turn += 1) {
     const { body } = await daemon.api('GET', `P/events/${again.eventRecordId}`);
     if (String(body['routerStatus']) === 'routed') break;
-    assert.ok(turn < 500, 'it was never routed');
+    assert.ok(turn < 3_000, 'it was never routed');
     await sleep(20);
   }
   assert.match(await told(['event', 'show', again.eventRecordId]), new RegExp(`^replay of: +${id}$`, 'm'));
@@ -231,7 +231,7 @@ test('an apply of it says the same a moment after it ended, and nothing of it be
   const run = String(JSON.parse(await told(['apply', tree, '--json'])).applyId);
   const show = () => told(['reconcile', 'show', run]);
   let shown = await show();
-  for (let tries = 0; tries < 300 && !shown.includes('events of the last 7 days'); tries += 1) {
+  for (let tries = 0; tries < 600 && !shown.includes('events of the last 7 days'); tries += 1) {
     assert.match(shown, /^ *status +applied$/m);
     await sleep(100);
     shown = await show();

@@ -206,7 +206,7 @@ test('a secret that comes back heals what failed for want of it, without a sync 
   assert.match(failed.stderr, /hint: Set it with: svc secret set mended /);
   assert.match(await ok('repo', 'list'), /^healing .* failed /m);
   await callSvc(place, ['secret', 'set', 'mended', '--from-file', '-'], { env: env(), stdin: 'value' });
-  for (let tries = 0; tries < 200 && !/^healing .* synced /m.test(await ok('repo', 'list')); tries++) await sleep(100);
+  for (let tries = 0; tries < 600 && !/^healing .* synced /m.test(await ok('repo', 'list')); tries++) await sleep(100);
   assert.match(await ok('repo', 'list'), /^healing .* synced /m);
   await ok('repo', 'remove', 'healing', '--yes');
 });

@@ -15,7 +15,7 @@ import { callSvc } from '../svc/testkit.ts';
 
 /** Until it holds; what it was last, where it does not. */
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 300; tries += 1) {
+  for (let tries = 0; tries < 600; tries += 1) {
     if (await holds()) return;
     await sleep(100);
   }

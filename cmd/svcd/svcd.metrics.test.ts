@@ -64,7 +64,7 @@ test('the gauges tell how the installation stands, and name nothing that a perso
   );
   // What was read a moment ago is still told.
   let text = await metrics();
-  for (let tries = 0; tries < 80 && sample(text, 'svc_spend_usd_today') !== 1.25; tries += 1) {
+  for (let tries = 0; tries < 240 && sample(text, 'svc_spend_usd_today') !== 1.25; tries += 1) {
     await sleep(250);
     text = await metrics();
   }

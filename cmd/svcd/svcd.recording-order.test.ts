@@ -26,7 +26,7 @@ describe('what is recorded in a longer transaction', () => {
     ];
     const paths = await applyAgents(daemon.api, { hears: { concurrency: 1, triggers } });
     path = paths['in'] ?? '';
-    await settled(daemon.ctx.db, 30_000);
+    await settled(daemon.ctx.db);
   });
   after(() => daemon.stop());
 
@@ -36,7 +36,7 @@ describe('what is recorded in a longer transaction', () => {
     where not l.granted and d.datname = current_database()`;
   async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
     for (let tries = 0; !(await holds()); tries += 1) {
-      assert.ok(tries < 3_000, `never: ${what}`);
+      assert.ok(tries < 6_000, `never: ${what}`);
       await sleep(10);
     }
   }
@@ -73,7 +73,7 @@ describe('what is recorded in a longer transaction', () => {
         );
       });
       await recording;
-      await settled(daemon.ctx.db, 30_000);
+      await settled(daemon.ctx.db);
       const [session] = await sessionsOf(daemon.ctx.db, 'hears');
       const { rows } = await daemon.database.db.query<{ id: string }>(
         `select id from svc.events where router_status = 'routed' order by seq`,

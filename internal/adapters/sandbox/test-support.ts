@@ -78,7 +78,7 @@ async function answering(path: string): Promise<void> {
       await once(stream, 'connect');
       return;
     } catch (error) {
-      if (tries === 500) throw error;
+      if (tries === 3_000) throw error;
       await sleep(20);
     } finally {
       stream.destroy();

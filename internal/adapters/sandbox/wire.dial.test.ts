@@ -12,6 +12,7 @@ import type { Duplex } from 'node:stream';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import * as tls from 'node:tls';
 import { sha256 } from '../../base/hash.ts';
+import { freePort } from '../../base/testkit/installed-postgres.ts';
 import { eventually, runId, startInit, testPath } from './test-support.ts';
 import { Wire } from './wire.ts';
 import { DialedWay } from './wire-dial.ts';
@@ -133,7 +134,7 @@ describe('wires that boxes dial:', { concurrency: true }, () => {
     const echo = createServer({ allowHalfOpen: true }, (inner) => inner.pipe(inner));
     await new Promise<void>((resolve) => echo.listen(join(box.dir, 'echo.sock'), resolve));
     t.after(() => echo.close());
-    const port = 20_000 + ((process.pid + 7) % 20_000);
+    const port = await freePort();
     wire.listen([{ name: 'echo', port }]);
     const channel = `const s=require('net').connect(${port},'127.0.0.1');process.stdin.pipe(s);s.pipe(process.stdout)`;
     for (const argv of [['cat'], [process.execPath, '-e', channel]]) {

@@ -9,6 +9,7 @@ import { Duplex } from 'node:stream';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { sha256 } from '../../base/hash.ts';
+import { freePort } from '../../base/testkit/installed-postgres.ts';
 import { commandLines, environments, eventually, testPath, runId, startInit } from './test-support.ts';
 import { bridgeArgv, Wire } from './wire.ts';
 
@@ -80,7 +81,7 @@ test('no byte of a program, of its input or of a connection is lost or repeated,
   let current: Cut | undefined;
   const wire = open(async () => (current = new Cut(await connectTo(socket), cuts.shift() ?? Infinity)), dir);
   await wire.open();
-  const port = 20_000 + (process.pid % 20_000);
+  const port = await freePort();
   wire.listen([{ name: 'echo', port }]);
   let total = 0;
   const channel = `const s=require('net').connect(${port},'127.0.0.1');process.stdin.pipe(s);s.pipe(process.stdout)`;
@@ -188,7 +189,7 @@ test('a connection that is made after its daemon has gone waits for the next one
   const stream = new Mute(await connectTo(socket));
   const first = open(async () => stream, dir);
   await first.open();
-  const port = 20_000 + ((process.pid + 7) % 20_000);
+  const port = await freePort();
   first.listen([{ name: 'echo', port }]);
   const [go, sent] = [join(dir, 'go'), join(dir, 'sent')];
   const client = `const fs=require('fs');const wait=()=>fs.existsSync('${go}')?ask():setTimeout(wait,10);const ask=()=>{

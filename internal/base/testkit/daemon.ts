@@ -193,8 +193,12 @@ export function spawnDaemon(options: SpawnOptions): SpawnedDaemon {
   const ready = new Promise<{ event: string; url: string; pid: number; dataDir: string }>((resolve, reject) => {
     child.stdout.on('data', (chunk: Buffer) => {
       stdout += chunk.toString();
-      const line = stdout.split('\n').find((text) => text.includes('"ready"'));
-      if (line !== undefined && stdout.includes('\n')) resolve(JSON.parse(line));
+      // The last part is no line yet.
+      const line = stdout
+        .split('\n')
+        .slice(0, -1)
+        .find((text) => text.includes('"ready"'));
+      if (line !== undefined) resolve(JSON.parse(line));
     });
     child.on('error', reject);
     exited.then(({ code, signal }) => reject(new Error(`svcd ended with ${code ?? signal}: ${stderr}`)), reject);

@@ -153,7 +153,9 @@ describe('the door of a session’s tools', () => {
       await tx.query('lock table svc.bindings in access exclusive mode');
       let isOver = false;
       const calling = seat.post('svc', call).finally(() => (isOver = true));
-      const waiting = `select from pg_locks where not granted and relation = 'svc.bindings'::regclass`;
+      // Tables have the same numbers in all databases of the run.
+      const waiting = `select from pg_locks l join pg_database d on d.oid = l.database
+        where not l.granted and l.relation = 'svc.bindings'::regclass and d.datname = current_database()`;
       while ((await bench.daemon.ctx.db.query(waiting)).rowCount === 0) await sleep(10);
       for (const request of [
         other.post('svc', cancel('c1')),

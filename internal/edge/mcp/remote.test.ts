@@ -216,10 +216,10 @@ describe('remote tool servers, passed through', () => {
     const { session } = seat;
     listings.forget(session);
     await (await seat.client('json')).listTools();
-    assert.deepEqual(await listings.wait(session, ['json'], 5_000), []);
+    assert.deepEqual(await listings.wait(session, ['json'], 60_000), []);
     listings.forget(session);
     await refusal('refuses');
-    assert.deepEqual(await listings.wait(session, ['refuses'], 100), [
+    assert.deepEqual(await listings.wait(session, ['refuses'], 60_000), [
       'refuses: tools.example: it refused the credential (401)',
     ]);
     listings.forget(session);

@@ -49,7 +49,7 @@ spendCaps: { dailyUsd: '10', monthlyUsd: '200', maxPerSessionUsd: '2' }
 
 /** Looks until there is something. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  for (let round = 0; round < 300; round += 1) {
+  for (let round = 0; round < 600; round += 1) {
     const found = await look();
     if (found !== undefined) return found;
     await sleep(100);
@@ -72,7 +72,7 @@ export async function signInOn(
   { token, refused }: { readonly token?: string | undefined; readonly refused?: RegExp | undefined },
 ): Promise<{ readonly page: Page; readonly complaints: string[] }> {
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(60_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (line) => {

@@ -262,7 +262,7 @@ test('the first page is there whatever comes first, its module or what it shows'
   for (let round = 0; round < 12; round += 1) {
     await page.goto('about:blank');
     await page.goto(`${shown.daemon.url}${round % 2 === 0 ? root : empty}`);
-    await at(page, 'page-overview').waitFor({ timeout: 20_000 });
+    await at(page, 'page-overview').waitFor({ timeout: 60_000 });
   }
   assert.deepEqual(complaints, []);
   await context.close();

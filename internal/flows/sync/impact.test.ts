@@ -133,7 +133,7 @@ describe('what a plan says of stored events', () => {
       const impacts = startAppliedImpacts(bench.db, silent);
       const ids = offered.map(([id]) => id);
       for (const [id, sides] of offered.splice(0)) impacts.offer(id, sides);
-      for (let tries = 0; tries < 600 && (await noted(ids.at(-1) ?? '')) === undefined; tries += 1) await sleep(20);
+      for (let tries = 0; tries < 3_000 && (await noted(ids.at(-1) ?? '')) === undefined; tries += 1) await sleep(20);
       await impacts.stop();
     };
 

@@ -180,7 +180,10 @@ describe('what people do to a repository', () => {
         isAnswered = true;
       });
       await until('the call to wait for the lock', async () => {
-        const waiting = await db.query(`select 1 from pg_locks where locktype = 'advisory' and not granted`);
+        const waiting = await db.query(
+          `select 1 from pg_locks l join pg_database d on d.oid = l.database
+            where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`,
+        );
         return isAnswered || waiting.rows.length > 0;
       });
       assert.equal(isAnswered, false);

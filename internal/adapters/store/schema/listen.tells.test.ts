@@ -32,7 +32,7 @@ describe('what triggers have to tell', () => {
   const say = (db: { query: TestDatabase['db']['query'] }, n: number, id: string): Promise<unknown> =>
     db.query('insert into chunks values ($1::int, $2::uuid)', [n, id]);
   const until = async (is: () => boolean): Promise<void> => {
-    for (let tries = 0; !is() && tries < 1_000; tries += 1) await sleep(10);
+    for (let tries = 0; !is() && tries < 6_000; tries += 1) await sleep(10);
     assert.ok(is());
   };
 
@@ -140,7 +140,7 @@ describe('the rhythm of wake-ups', () => {
     assert.equal(sent.length, 1);
     tells.tell([{ channel: 'b', payload: '9' }]);
     assert.deepEqual(sent[1], ['9'], 'another channel waits for nobody');
-    for (let tries = 0; sent.length < 3 && tries < 500; tries += 1) await sleep(10);
+    for (let tries = 0; sent.length < 3 && tries < 6_000; tries += 1) await sleep(10);
     assert.deepEqual(sent[2], ['2', '3']);
     await sleep(200);
     tells.tell([{ channel: 'a', payload: '4' }]);

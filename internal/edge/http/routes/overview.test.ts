@@ -186,7 +186,7 @@ triggers:
     const { body } = await daemon.api('GET', 'P/agents?origins=true&view=row');
     return (body as unknown as { items: ListedAgent[] }).items.find(({ name }) => name === 'review');
   };
-  for (let round = 0; round < 200 && (await review()) === undefined; round += 1)
+  for (let round = 0; round < 600 && (await review()) === undefined; round += 1)
     await new Promise((resolve) => setTimeout(resolve, 100));
   const origins = (await review())?.origins ?? {};
   assert.deepEqual(
@@ -206,7 +206,7 @@ triggers:
   const sent = await fetch(ingestUrl, { method: 'POST', body: JSON.stringify({ kind: 'bug' }) });
   const { eventRecordId } = (await sent.json()) as { eventRecordId: string };
   const last = async () => ((await daemon.api('GET', 'P/triggers/triage/0')).body as unknown as OneTrigger).lastMatch;
-  for (let round = 0; round < 200 && (await last())?.eventId !== eventRecordId; round += 1)
+  for (let round = 0; round < 600 && (await last())?.eventId !== eventRecordId; round += 1)
     await new Promise((resolve) => setTimeout(resolve, 100));
   assert.deepEqual([(await last())?.eventId, (await last())?.decision], [eventRecordId, 'spawn']);
   const { body: listed } = await daemon.api('GET', 'P/triggers?origins=true&matches=true');
@@ -271,7 +271,7 @@ async function placed(dir: string): Promise<void> {
   );
   await daemon.api('POST', 'P/repositories/fleet/sync');
   let run = await newest('repository=fleet');
-  for (let round = 0; round < 200 && Object.keys(run.origins ?? {}).length === 0; round += 1) {
+  for (let round = 0; round < 600 && Object.keys(run.origins ?? {}).length === 0; round += 1) {
     await new Promise((resolve) => setTimeout(resolve, 100));
     run = await newest('repository=fleet&status=applied');
   }
@@ -333,8 +333,19 @@ test('the count of the last hour finds its beginning among events of any age, an
     [project],
   );
   await new Promise((resolve) => setTimeout(resolve, 1_100));
+  const lastHour = async (): Promise<number> =>
+    (
+      await daemon.ctx.db.query(
+        `select from svc.events where project_id = $1::uuid and received_at >= now() - interval '1 hour'`,
+        [project],
+      )
+    ).rowCount;
+  // One leaves the hour every four seconds, while it is asked too.
+  const most = await lastHour();
   const { body, bytes } = await overview();
-  assert.ok(Math.abs(body.events.total - 900) <= 2, String(body.events.total));
+  const least = await lastHour();
+  const { total } = body.events;
+  assert.ok(most > 0 && total >= least - 2 && total <= most + 2, `${total} of ${least} to ${most}`);
   assert.ok(body.events.minutes.length >= 60);
   assert.ok(bytes < 20_000, `${bytes} bytes`);
 });
