@@ -116,6 +116,14 @@ export interface CredentialCache {
   read(key: string, now: Date, load: () => Promise<Credential | undefined>): Promise<Credential | undefined>;
 }
 
+/** Who routes in this process. */
+export interface RecordHearer {
+  /** After the commit: a project has events to be routed. `ids`: which, where all of them are known. */
+  recorded(projectId: string, ids?: readonly string[]): void;
+  /** These are being recorded at this moment, and may never be: `recorded` follows where they are. */
+  recording(projectId: string, ids: readonly string[]): void;
+}
+
 /** What takes events in: made once per daemon. */
 export interface IngestPorts {
   /** True where this installation routes events: whoever records one asks for its routing too. */
@@ -135,7 +143,7 @@ export interface IngestPorts {
   /** Says after a commit that a project has events to be routed, and which, to whoever routes in this process. */
   recorded(projectId: string, ids?: readonly string[]): void;
   /** Hears that; one at a time. The answer stops it. */
-  onRecorded(hear: (projectId: string, ids?: readonly string[]) => void): () => void;
+  onRecorded(hearer: RecordHearer): () => void;
   /** Whether parsed bodies are kept here: this process routes. */
   keepsBodies(): boolean;
   /** Keeps the parsed body of an event that is about to be recorded, where they are kept. */

@@ -45,6 +45,8 @@ interface WriterOptions {
   needsJob(): boolean;
   /** Hears once per batch and project, after the commit. */
   recorded(projectId: string, ids: readonly string[]): void;
+  /** Hears of one project's events that are on their way to the database with nothing else beside them. */
+  recording(projectId: string, ids: readonly string[]): void;
 }
 
 export class EventWriter {
@@ -164,7 +166,9 @@ export class EventWriter {
   /** Never rejects: every member of the batch hears of its own end. */
   async #write(batch: readonly Waiting[]): Promise<void> {
     try {
-      const recorded = await this.#attempt(batch.map(framed));
+      const writing = this.#attempt(batch.map(framed));
+      const isAhead = this.#inFlight === 1 && this.#tellAhead(batch);
+      const recorded = await writing;
       const created = batch.filter((_one, at) => recorded[at]?.created === true).map(({ event }) => event);
       for (const [projectId, events] of Map.groupBy(created, (event) => event.projectId))
         this.#options.recorded(
@@ -173,7 +177,7 @@ export class EventWriter {
         );
       const answer = (): void => batch.forEach((one, at) => one.done(recorded[at]));
       // Routing asks the database for its work first: that is done while the answers are made.
-      if (created.length > 0) setImmediate(answer);
+      if (created.length > 0 && !isAhead) setImmediate(answer);
       else answer();
     } catch (error) {
       if (batch.length === 1 || error instanceof Fault) {
@@ -183,6 +187,17 @@ export class EventWriter {
       // One of them cannot be written: it alone is to hear so.
       for (const one of batch) await this.#write([one]);
     }
+  }
+
+  /** Whoever routes asks for its work behind the statement that records it, and waits for it in the database. */
+  #tellAhead(batch: readonly Waiting[]): boolean {
+    const [first] = batch;
+    if (first === undefined || batch.some(({ event }) => event.projectId !== first.event.projectId)) return false;
+    this.#options.recording(
+      first.event.projectId,
+      batch.map(({ event }) => event.id),
+    );
+    return true;
   }
 
   async #attempt(batch: readonly GuardedEvent[]): Promise<(RecordedEvent | undefined)[]> {

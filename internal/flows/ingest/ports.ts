@@ -3,7 +3,7 @@
 import type { Json } from '../../domain/json.ts';
 import type { Database } from '../../adapters/store/store.ts';
 import { endpointBySlug, type IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
-import type { IngestPorts } from '../ports.ts';
+import type { IngestPorts, RecordHearer } from '../ports.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
 import { ByteSemaphore } from './byte-semaphore.ts';
@@ -24,13 +24,16 @@ const oneReading = { bytes: 1, waitingMax: 100, waitMs: 8_000 } as const;
 
 /** Starts them; `routing` says whether a task routes what is recorded. */
 export async function startIngest(db: Database, options: { readonly routing: boolean }): Promise<IngestPorts> {
-  const hearers = new Set<Parameters<IngestPorts['onRecorded']>[0]>();
+  const hearers = new Set<RecordHearer>();
   const recorded: IngestPorts['recorded'] = (projectId, ids) => {
-    for (const hear of hearers) hear(projectId, ids);
+    for (const hearer of hearers) hearer.recorded(projectId, ids);
+  };
+  const recording: RecordHearer['recording'] = (projectId, ids) => {
+    for (const hearer of hearers) hearer.recording(projectId, ids);
   };
   // What is lost when this process dies before it routes, the sweep of another or of its next life finds.
   const needsJob = (): boolean => options.routing && hearers.size === 0;
-  const writer = new EventWriter(db, { needsJob, recorded });
+  const writer = new EventWriter(db, { needsJob, recorded, recording });
   const cache = new EndpointCache(db);
   const large = new ByteSemaphore(largeRoom);
   const reading = new ByteSemaphore(oneReading);
@@ -52,9 +55,9 @@ export async function startIngest(db: Database, options: { readonly routing: boo
     record: (event, guard) => writer.record(event, guard),
     needsJob,
     recorded,
-    onRecorded(hear) {
-      hearers.add(hear);
-      return () => hearers.delete(hear);
+    onRecorded(hearer) {
+      hearers.add(hearer);
+      return () => hearers.delete(hearer);
     },
     keepsBodies: () => hearers.size > 0,
     keepBody(eventId, body, bytes) {

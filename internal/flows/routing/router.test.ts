@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordEvents } from '../../adapters/store/events/events.ts';
 import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
-import { openDatabase } from '../../adapters/store/store.ts';
+import { openDatabase, type Sql } from '../../adapters/store/store.ts';
 import { silent } from '../../base/testkit/postgres.ts';
 import { type Bench, createBench } from '../sessions/sessions-testkit.ts';
 import { settled } from './routing-testkit.ts';
@@ -53,8 +53,9 @@ describe('the router', () => {
     body = '{}',
     projectId = bench.projectId,
     key = 'webhook.received',
+    sql: Sql = bench.db,
   ): Promise<string[]> {
-    const { db, ctx } = bench;
+    const { ctx } = bench;
     const events = Array.from({ length: count }, () => ({
       id: nextId(),
       projectId,
@@ -64,7 +65,7 @@ describe('the router', () => {
       payload: null,
       receivedAt: ctx.runtime.now(),
     }));
-    await recordEvents(db, events, { routing: false });
+    await recordEvents(sql, events, { routing: false });
     return events.map((event) => event.id);
   }
   const statuses = async (ids: readonly string[]) => {
@@ -112,6 +113,52 @@ describe('the router', () => {
     await spent(1);
     const few = await spent(3);
     assert.equal(await spent(200), few);
+  });
+
+  it('asks for what is being recorded at once, routes it behind its commit and does not look for it again', async (t) => {
+    const { db, projectId } = bench;
+    const spent = async (act: () => unknown): Promise<number> => {
+      const before = db.statements();
+      await act();
+      await settled(other);
+      await router.stop();
+      router = new Router(bench.ctx);
+      return db.statements() - before;
+    };
+    const other = openDatabase({ url: db.url, log: silent });
+    t.after(() => other.close());
+    const known = await record(1);
+    const usual = await spent(() => router.wake(projectId, known));
+    const [isRecorded, mayCommit] = [Promise.withResolvers<string[]>(), Promise.withResolvers<void>()];
+    const recording = other.tx(async (tx) => {
+      isRecorded.resolve(await record(1, '{}', projectId, 'webhook.received', tx));
+      await mayCommit.promise;
+    });
+    const ids = await isRecorded.promise;
+    const waiting = `select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted`;
+    const early = await spent(async () => {
+      router.expect(projectId, ids);
+      while ((await other.query<{ n: number }>(waiting)).rows[0]?.n !== 1) await sleep(5);
+      mayCommit.resolve();
+      await recording;
+      router.wake(projectId, ids);
+    });
+    assert.equal(early, usual);
+    assert.deepEqual(
+      (await statuses(ids)).map(({ status }) => status),
+      ['routed'],
+    );
+  });
+
+  it('what was to be recorded and never was leaves nothing, and hides nothing', async () => {
+    router.expect(bench.projectId, [nextId()]);
+    const ids = await record(2);
+    router.wake(bench.projectId, ids);
+    await settled(bench.db);
+    assert.deepEqual(
+      (await statuses(ids)).map(({ status }) => status),
+      ['routed', 'routed'],
+    );
   });
 
   it('an event whose body is gone is failed, saying so', async () => {

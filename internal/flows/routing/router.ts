@@ -11,12 +11,14 @@ import { beginRouting, routingOpening, startedRouting } from '../../adapters/sto
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
 import { endedTheProcess, gateOf, parkedAtEnds, takeAhead, takeInHand } from '../in-hand.ts';
-import { type BatchOptions, type BatchResult, noteRouting, type Routed, routeBatch } from './batch.ts';
+import { type BatchOptions, type BatchResult, type Routed, routeBatch } from './batch.ts';
 import { isPassing, reasonOf, tooSlow } from './failing.ts';
+import { countRouted, tellRouted } from './routed.ts';
 import { type QuietOptions, type QuietResult, routeQuiet } from './quiet.ts';
 import { orderedIds } from '../../base/ids.ts';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { TriggerCache } from './triggers.ts';
+import { Wakes } from './wakes.ts';
 
 const limits = {
   /** Events in one transaction: a small one is soon over, a large one costs less an event, which counts where much waits. */
@@ -51,12 +53,6 @@ export interface RouterOptions {
   readonly batchMs?: number;
   readonly aloneMs?: number;
 }
-
-/** In seconds: fine where a healthy router is. */
-const lagBuckets = [
-  0.001, 0.0025, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.035, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5,
-  10, 30,
-];
 
 /** What the router knows of a project that it has work for. */
 interface Work {
@@ -100,7 +96,7 @@ export class Router {
   /** What was just recorded in those that had nothing to do. */
   readonly #expected = new Map<string, readonly string[]>();
   /** Woken while they run. */
-  readonly #again = new Set<string>();
+  readonly #again = new Wakes();
   /** To be looked at in a while. */
   readonly #later = new Map<string, NodeJS.Timeout>();
   readonly #work = new Map<string, Work>();
@@ -115,13 +111,27 @@ export class Router {
   /** Has a project looked at from now on; every event committed before the call is seen. `ids`: those just recorded. */
   wake(projectId: string, ids: readonly string[] = []): void {
     if (this.#stopped) return;
-    if (this.#running.has(projectId)) this.#again.add(projectId);
+    if (this.#running.has(projectId)) this.#again.add(projectId, ids);
     else if (!this.#later.has(projectId)) {
-      if (this.#queue.has(projectId) || ids.length > limits.ahead) this.#expected.delete(projectId);
-      else this.#expected.set(projectId, ids);
-      this.#queue.add(projectId);
+      this.#enqueue(projectId, ids);
       this.#fill();
     }
+  }
+
+  #enqueue(projectId: string, ids: readonly string[]): void {
+    if (this.#queue.has(projectId) || ids.length > limits.ahead) this.#expected.delete(projectId);
+    else this.#expected.set(projectId, ids);
+    this.#queue.add(projectId);
+  }
+
+  /**
+   * Events are being recorded: where nothing else is to be done, they are asked for at once, and the database has whoever
+   * asks wait for those who record. Where it was asked too soon nothing is found, and the wake-up behind the commit finds them.
+   */
+  expect(projectId: string, ids: readonly string[]): void {
+    if (this.#stopped || this.#strands > 0 || this.#later.has(projectId) || ids.length > limits.ahead) return;
+    this.#enqueue(projectId, ids);
+    this.#fill();
   }
 
   /** Takes no more wake-ups; resolves when what is under way is committed. Safe twice. */
@@ -187,7 +197,7 @@ export class Router {
   async #run(projectId: string): Promise<void> {
     const work = this.#work.get(projectId) ?? fresh();
     this.#work.set(projectId, work);
-    this.#again.delete(projectId);
+    this.#again.take(projectId);
     const expected = this.#expected.get(projectId);
     this.#expected.delete(projectId);
     let after: After = 'done';
@@ -203,7 +213,10 @@ export class Router {
   /** Several projects in one transaction; who is not served by that gets one of its own. */
   async #runQuiet(projectIds: readonly string[]): Promise<void> {
     const { db, runtime } = this.#ctx;
-    for (const id of projectIds) for (const known of [this.#again, this.#expected]) known.delete(id);
+    for (const id of projectIds) {
+      this.#again.take(id);
+      this.#expected.delete(id);
+    }
     const lane = this.#quietLanes.pop() ?? '';
     const leave = await gateOf(this.#ctx).enter();
     let results: ReadonlyMap<string, QuietResult> = new Map();
@@ -236,11 +249,11 @@ export class Router {
     this.#strands -= 1;
     for (const projectId of projectIds) {
       this.#running.delete(projectId);
-      const isWoken = this.#again.delete(projectId);
+      const woken = this.#again.take(projectId);
       if (this.#stopped) continue;
       const after = afterOf(projectId);
       if (typeof after === 'object') this.#lookAgain(projectId, after.againMs);
-      else if (after === 'more' || isWoken) this.#queue.add(projectId);
+      else if (after === 'more' || woken !== undefined) this.#enqueue(projectId, woken ?? []);
       if (after === 'done') this.#work.delete(projectId);
     }
     if (!this.#stopped) this.#fill();
@@ -368,33 +381,15 @@ export class Router {
       await settleEvents(tx, [{ eventId, status: 'failed', severity: null, attributions: null, reason }]);
     });
     runtime.log.error({ err: error, projectId, eventId }, 'event.routing_failed');
-    this.#count('failed', 1);
-  }
-
-  #count(status: Routed['status'], by: number): void {
-    this.#ctx.metrics
-      .counter('svc_events_routed_total', 'Events whose routing has ended, by how.', ['status'])
-      .inc({ status }, by);
+    countRouted(this.#ctx, 'failed', 1);
   }
 
   #tell(projectId: string, routed: readonly Routed[]): void {
     if (routed.length === 0) return;
-    const { metrics, runtime } = this.#ctx;
-    const lag = metrics.histogram(
-      'svc_event_routing_lag_seconds',
-      'Time from the receipt of an event to the commit of its routing.',
-      [],
-      lagBuckets,
+    this.#again.routed(
+      projectId,
+      routed.map(({ eventId }) => eventId),
     );
-    const now = runtime.now().getTime();
-    const counts = { routed: 0, unmatched: 0, failed: 0 };
-    for (const one of routed) {
-      counts[one.status] += 1;
-      lag.observe(Math.max(0, now - one.receivedMs) / 1_000);
-      noteRouting(one, now);
-    }
-    for (const status of ['routed', 'unmatched', 'failed'] as const)
-      if (counts[status] > 0) this.#count(status, counts[status]);
-    runtime.log.debug({ projectId, ...counts }, 'event.routed');
+    tellRouted(this.#ctx, projectId, routed);
   }
 }

@@ -61,7 +61,10 @@ export async function sweepRouting(ctx: FlowContext, options: { readonly all?: b
 /** Routes what intake records in this process from now on, until stopped; `stop` waits for what is under way. */
 export function startRouting(ctx: FlowContext): { stop(): Promise<void> } {
   const { router } = routingOf(ctx);
-  const deafen = ctx.ingest?.onRecorded((projectId, ids) => router.wake(projectId, ids));
+  const deafen = ctx.ingest?.onRecorded({
+    recorded: (projectId, ids) => router.wake(projectId, ids),
+    recording: (projectId, ids) => router.expect(projectId, ids),
+  });
   return {
     async stop() {
       deafen?.();
