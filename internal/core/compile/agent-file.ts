@@ -5,7 +5,7 @@ import type { Finding } from '../../domain/diagnostic.ts';
 import type { SourceDocument } from '../source/source.ts';
 import { tooLarge } from '../source/source.ts';
 import { type Budget, type Cost, weightOf } from './budget.ts';
-import type { AgentRecord, Dependency } from './cache.ts';
+import { type AgentRecord, type Dependency, lostRecord } from './cache.ts';
 import { type AgentDraft, checkAgent } from './check-agent.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
@@ -25,8 +25,6 @@ export interface AgentContext {
   readonly budget: Budget;
   /** The context variables. */
   readonly scope: Scope;
-  /** Hash of what all agents depend on: context and catalog. */
-  readonly salt: string;
 }
 
 /** What a field that may be in a missing import would be blamed for; left out while an import is missing. */
@@ -41,9 +39,6 @@ const absences: ReadonlySet<string> = new Set([
   'binding-held',
   'tool-capability',
   'attributions-exclusive',
-  'environment-unknown',
-  'identity-unknown',
-  'fallback-unreachable',
 ]);
 
 /** Errors of reading that leave nothing where a value was. */
@@ -65,53 +60,46 @@ export function compileAgentFile(path: string, context: AgentContext, isKnown: b
   const ref = treeFile(path);
   const dependencies: Dependency[] = [];
   const found = context.files.find(ref, dependencies);
-  if (found.kind !== 'file') {
-    const findings = [tooLarge(path, fileBytesMax)];
-    return { dependencies, findings, drafts: [], costs: [], isWhole: false, isKeepable: false };
-  }
+  if (found.kind !== 'file') return lostRecord(tooLarge(path, fileBytesMax));
   const source = context.files.source(ref, found.entry, found.bytes, isKnown);
-  const findings: Finding[] = [...source.findings];
-  const drafts: AgentDraft[] = [];
-  const costs: Cost[] = [];
+  const record: Draft = { dependencies, findings: [...source.findings], drafts: [], costs: [] };
   let isWhole = !source.broken;
   for (const document of source.documents) {
-    if (context.budget.isSpent) break;
-    const made = compileDocument(path, found.entry.oid, document, source.findings, context);
-    findings.push(...made.findings);
-    dependencies.push(...made.dependencies);
-    costs.push(...made.costs);
-    if (made.draft !== null) drafts.push(made.draft);
-    isWhole &&= made.isWhole;
+    isWhole = compileDocument(path, document, source.findings, record, context) && isWhole;
   }
-  const isKeepable = isWhole && findings.every(({ severity }) => severity !== 'error');
-  return { dependencies: distinct(dependencies), findings, drafts, costs, isWhole, isKeepable };
+  const isKeepable = isWhole && record.findings.every(({ severity }) => severity !== 'error');
+  return { ...record, dependencies: distinct(dependencies), isWhole, isKeepable };
 }
 
-interface Made {
-  readonly draft: AgentDraft | null;
-  readonly findings: readonly Finding[];
-  readonly dependencies: readonly Dependency[];
-  readonly costs: readonly Cost[];
-  readonly isWhole: boolean;
+/** What the documents of a file are gathered in. */
+interface Draft {
+  readonly dependencies: Dependency[];
+  readonly findings: Finding[];
+  readonly drafts: AgentDraft[];
+  readonly costs: Cost[];
 }
 
+/** Adds a document to the record of its file; false where it is not whole. */
 function compileDocument(
   path: string,
-  oid: string,
   document: SourceDocument,
   unread: readonly Finding[],
+  record: Draft,
   context: AgentContext,
-): Made {
+): boolean {
   const { root, index } = document;
   const envelope = envelopeOf(root);
-  if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], costs: [], isWhole: false };
+  if (envelope !== null) {
+    record.findings.push(envelope);
+    return false;
+  }
   const findings: LayerFinding[] = [];
   const report = boundedReport(findings, findingsMax * 5);
   const scope = declareVariables(written(root, 'variables'), context.scope, report);
   const name = `${path}#${index}`;
   const layering = new Layering(context, new Substituter(scope), name);
   const loaded = layering.entry(treeFile(path), document, baseOf(root));
-  const { dependencies, costs } = closure(loaded, report);
+  const costs = closure(loaded, report, record.dependencies);
   for (const [field, waiting] of loaded.layer.pending) {
     if (!loaded.isIncomplete) report(appendWithoutBase(field, waiting));
   }
@@ -120,21 +108,24 @@ function compileDocument(
     document: index,
     root: { kind: 'map', entries: loaded.layer.entries, range: root.range },
     own: root,
-    key: keyOf(path, oid, index, dependencies, context),
   };
   costs.push({ name, work: weightOf(merged.root) });
   for (const cost of costs) context.budget.pay(cost);
-  // What is too large is refused as a whole by who pays for the tree.
-  if (context.budget.isSpent) return { draft: null, findings, dependencies, costs, isWhole: false };
   // A value in which a variable is left, or that could not be read, has been reported; what it is not besides would
   // only repeat that.
   const told = [...unread, ...findings].filter(({ code }) => code.startsWith('variable-') || leftOut.has(code));
   const blamed = new Set(told.map(placeOf));
-  const draft = checkBounded(merged, context.input, (finding) => {
-    if (loaded.isIncomplete && absences.has(finding.code)) return;
-    if (!blamed.has(placeOf(finding))) report(finding);
-  });
-  return { draft, findings, dependencies, costs, isWhole: !loaded.isIncomplete && draft !== null };
+  // What is too large is refused as a whole by who pays for the tree.
+  const draft = context.budget.isSpent
+    ? null
+    : checkBounded(merged, context.input, (finding) => {
+        if (loaded.isIncomplete && absences.has(finding.code)) return;
+        if (!blamed.has(placeOf(finding))) report(finding);
+      });
+  record.findings.push(...findings);
+  record.costs.push(...costs);
+  if (draft !== null) record.drafts.push(draft);
+  return !loaded.isIncomplete && draft !== null;
 }
 
 const placeOf = ({ range }: Finding): string => (range === undefined ? '' : `${range.file} ${range.start}`);
@@ -160,12 +151,11 @@ function checkBounded(
   }
 }
 
-/** Reports the findings of a document and of all that it imports, each document once; gives what they rest on and cost. */
-function closure(
-  loaded: Loaded,
-  report: (finding: LayerFinding) => void,
-): { readonly dependencies: readonly Dependency[]; readonly costs: Cost[] } {
-  const dependencies: Dependency[] = [];
+/**
+ * Reports the findings of a document and of all that it imports, each document once; adds what they rest on, and gives what
+ * they cost.
+ */
+function closure(loaded: Loaded, report: (finding: LayerFinding) => void, dependencies: Dependency[]): Cost[] {
   const costs: Cost[] = [];
   const seen = new Set<Loaded>([loaded]);
   for (const one of seen) {
@@ -174,20 +164,9 @@ function closure(
     costs.push(one.cost);
     for (const next of one.imports) seen.add(next);
   }
-  return { dependencies: distinct(dependencies), costs };
+  return costs;
 }
 
 function distinct(dependencies: readonly Dependency[]): Dependency[] {
   return [...new Map(dependencies.map((one) => [`${one.kind} ${one.name}`, one])).values()];
-}
-
-function keyOf(
-  path: string,
-  oid: string,
-  index: number,
-  dependencies: readonly Dependency[],
-  context: AgentContext,
-): string {
-  const parts = dependencies.map(({ kind, name, state }) => [kind, name, state].join('\0')).sort();
-  return context.input.sha256([path, oid, index, context.salt, ...parts].join('\n'));
 }

@@ -181,7 +181,7 @@ test('documents that have a name or an environment from one import are told apar
       value: { ...base, entries: new Map([...base.entries, ...image.value.entries]) },
     };
     const root = { ...shared.root, entries: new Map([...shared.root.entries, ['environment', environment]]) };
-    return checkAgent({ file, document: 0, root, own, key: file }, inputWith(), (finding) => findings.push(finding));
+    return checkAgent({ file, document: 0, root, own }, inputWith(), (finding) => findings.push(finding));
   });
   assemble(drafts, inputWith(), (finding) => findings.push(finding));
   const places = findings.map(({ code, range }) => `${code} ${range?.file}`);

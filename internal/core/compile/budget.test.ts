@@ -56,14 +56,34 @@ test('hundreds of agents that share one small fragment of many imports stay with
 });
 
 test('a tree that is too large in all is refused at the same file, with a cache as without', () => {
-  const files: { [path: string]: string } = { 'fragments/f.yaml': `notes: ${'x'.repeat(1_000_000)}\n` };
-  for (let index = 100; index < 300; index++)
-    files[`agents/a${index}.yaml`] = agent(`a${index}`, 'imports: ../fragments/f.yaml\n');
+  const text = `labels: {t: "{{ $t }}"}\nnotes: ${'x'.repeat(1_000_000)}\n`;
+  const files: { [path: string]: string } = { 'fragments/f.yaml': text };
+  for (let index = 100; index < 200; index++)
+    files[`agents/a${index}.yaml`] = agent(
+      `a${index}`,
+      `imports: ../fragments/f.yaml\nvariables: {t: ${index}}\nremove: {env: X}\n`,
+    );
   const cache = createCompileCache();
   const few = Object.fromEntries(Object.entries(files).filter(([path]) => path < 'agents/a150' || path > 'f'));
   assert.deepEqual(errors(run(few, cache)), []);
   const cold = run(files);
-  assert.match(errors(cold).join('\n'), /^\.svc\/agents\/a\d+\.yaml:undefined:undefined tree-too-large$/);
+  assert.deepEqual(
+    cold.diagnostics.filter(({ severity }) => severity === 'error'),
+    [
+      {
+        severity: 'error',
+        code: 'tree-too-large',
+        message: 'The agents up to this file are too large together, with all that they import',
+        file: '.svc/agents/a185.yaml',
+        hint: 'Import smaller files, or split the tree into several repositories.',
+      },
+    ],
+  );
+  // Of the file that is too much nothing else is told.
+  assert.deepEqual(
+    cold.diagnostics.filter(({ file = '' }) => file >= '.svc/agents/a185').map(({ code }) => code),
+    ['tree-too-large'],
+  );
   assert.equal(JSON.stringify(run(files, cache)), JSON.stringify(cold));
 });
 
@@ -88,4 +108,112 @@ test('layers that two agents share are not changed by merging over them', () => 
   const together = run(files).resources.filter(({ kind }) => kind === 'Agent');
   const apart = (['agents/4.yaml', 'agents/1.yaml', 'agents/3.yaml', 'agents/2.yaml'] as const).flatMap(alone);
   assert.deepEqual(together, apart);
+});
+
+/** Agent files with so many errors each, and before each so many files that are ignored. */
+function faulty(agents: number, errors: number, ignored = 0): { [path: string]: string } {
+  const files: { [path: string]: string } = {};
+  // The last first: they are read by their names.
+  for (let k = 99 + agents; k >= 100; k--) {
+    files[`agents/a${k}.yaml`] = Array.from({ length: errors }, (_, n) => `${n}: x`).join('\n');
+    for (let n = 0; n < ignored; n++) files[`agents/a${k}-${n}.txt`] = 'x';
+  }
+  return files;
+}
+const unmatched = `remove: {env: [${Array.from({ length: 100 }, (_, n) => `E${n}`).join(', ')}]}\n`;
+const warned = Object.fromEntries(
+  Array.from({ length: 22 }, (_, k) => [`agents/a${k}.yaml`, agent(`a${k}`, unmatched)]),
+);
+
+/** What is told where findings are many: the first diagnostic, how many there are, and the file of the last of each code. */
+const many: readonly (readonly [
+  what: string,
+  files: { readonly [path: string]: string },
+  first: readonly [severity: string, code: string, message: string],
+  counts: { readonly [code: string]: readonly [count: number, last: string | undefined] },
+])[] = [
+  [
+    'findings past the bound are counted, and warnings give way to errors',
+    faulty(30, 50, 50),
+    ['error', 'too-many-findings', '1000 more findings are not shown'],
+    {
+      'too-many-findings': [1, undefined],
+      'ignored-file': [500, '.svc/agents/a109-9.txt'],
+      'non-string-key': [1_500, '.svc/agents/a129.yaml'],
+    },
+  ],
+  [
+    'files behind thousands of errors are not read, and it is said how many',
+    faulty(100, 100),
+    ['error', 'too-many-findings', '40 more findings are not shown; 60 agent files were not read after so many errors'],
+    { 'too-many-findings': [41, '.svc/agents/a139.yaml'], 'non-string-key': [1_960, '.svc/agents/a139.yaml'] },
+  ],
+  [
+    'as many as may be are told and read on behind',
+    faulty(42, 50),
+    ['error', 'too-many-findings', '50 more findings are not shown; 1 agent file was not read after so many errors'],
+    { 'too-many-findings': [1, undefined], 'non-string-key': [2_000, '.svc/agents/a139.yaml'] },
+  ],
+  [
+    'as many as may be are all told',
+    faulty(40, 50),
+    ['error', 'non-string-key', 'Keys are strings; this is the key 0'],
+    { 'non-string-key': [2_000, '.svc/agents/a139.yaml'] },
+  ],
+  [
+    'warnings alone keep no file from being read',
+    warned,
+    ['warning', 'too-many-findings', '200 more findings are not shown'],
+    { 'too-many-findings': [1, undefined], 'remove-unmatched': [2_000, '.svc/agents/a7.yaml'] },
+  ],
+];
+for (const [what, files, first, counts] of many) {
+  test(what, () => {
+    const { ok, diagnostics } = run(files);
+    const [{ severity, code, message } = assert.fail('nothing is told')] = diagnostics;
+    assert.deepEqual([severity, code, message, ok], [...first, severity === 'warning']);
+    const grouped = Map.groupBy(diagnostics, (one) => one.code);
+    const seen = Object.fromEntries([...grouped].map(([one, all]) => [one, [all.length, all.at(-1)?.file]]));
+    assert.deepEqual(seen, counts);
+  });
+}
+
+test('large files with an error each are not all read, and those without one of their own are no part of that', () => {
+  const large = (name: string, more = ''): string => {
+    const text = agent(name, `imports: ../fragments/wrong.yaml\n${more}`);
+    return `${text}notes: ${'x'.repeat(1024 * 1024 - text.length - 8)}\n`;
+  };
+  const files: { [path: string]: string } = { 'fragments/wrong.yaml': 'manages: 5\n' };
+  for (let k = 10; k < 17; k++) {
+    files[`agents/a${k}.yaml`] = large(`a${k}`, 'concurrency: 2\n');
+    files[`agents/a${k}b.yaml`] = large(`b${k}`);
+  }
+  const output = run(files);
+  const errors = output.diagnostics.filter(({ severity }) => severity === 'error');
+  assert.deepEqual(
+    errors.map(({ file, message }) => file ?? message),
+    [
+      '5 agent files were not read after so many errors',
+      ...Array.from({ length: 5 }, (_, k) => `.svc/agents/a${k + 10}.yaml`),
+      '.svc/fragments/wrong.yaml',
+    ],
+  );
+});
+
+test('a document of nothing but errors is given up after many, and what may be in it is not missed elsewhere', () => {
+  const told = (errors: number): readonly (readonly [file: string, severity: string, count: number])[] => {
+    const list = `triggers: [${'1,'.repeat(errors)}]\nsystemPrompt: "{{ $x }}"\n`;
+    const { ok, diagnostics } = run({
+      'agents/a.yaml': `name: default\n${list}`,
+      'agents/b.yaml': 'name: b\nharness: harness-a\nenvironment: nowhere\n',
+    });
+    assert.equal(ok, false);
+    const grouped = Map.groupBy(diagnostics, (one) => `${one.file} ${one.severity}`);
+    return [...grouped.values()].map((all) => [all[0]?.file ?? '', all[0]?.severity ?? '', all.length]);
+  };
+  assert.deepEqual(told(2_000), [
+    ['.svc/agents/a.yaml', 'error', 1_000],
+    ['.svc/agents/b.yaml', 'error', 1],
+  ]);
+  assert.deepEqual(told(2_001), [['.svc/agents/a.yaml', 'error', 1_000]]);
 });

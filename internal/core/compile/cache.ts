@@ -30,6 +30,16 @@ export interface AgentRecord {
   readonly isKeepable: boolean;
 }
 
+/** Stands for an agent file of which nothing is known but what is wrong with it. */
+export const lostRecord = (finding: Finding): AgentRecord => ({
+  dependencies: [],
+  findings: [finding],
+  drafts: [],
+  costs: [],
+  isWhole: false,
+  isKeepable: false,
+});
+
 /** A parsed file without its text. */
 export type ParsedSource = Omit<Source, 'text'> & {
   /** Of its text, in UTF-16 units. */

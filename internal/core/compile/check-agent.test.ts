@@ -360,14 +360,10 @@ test('no merged document whatever makes the checks throw', () => {
       const entries = new Map(pairs.map(([key, value]): [string, MapEntry] => [key, { keyRange: range, value }]));
       const root = { kind: 'map', entries, range } as const;
       let errors = 0;
-      const draft = checkAgent(
-        { file: 'f', document: 0, root, own: root, key: '' },
-        { catalog: testCatalog },
-        (finding) => {
-          if (finding.severity === 'error') errors += 1;
-          assert.ok(finding.range !== undefined && finding.message.length < 1000);
-        },
-      );
+      const draft = checkAgent({ file: 'f', document: 0, root, own: root }, { catalog: testCatalog }, (finding) => {
+        if (finding.severity === 'error') errors += 1;
+        assert.ok(finding.range !== undefined && finding.message.length < 1000);
+      });
       assert.equal(draft.spec === undefined, errors > 0);
     }),
     { numRuns: 400 },

@@ -37,7 +37,7 @@ const documents = [...bodies.map((body) => agentHead + body), headInFull];
 const judge = (root: MapNode): { sound: boolean; codes: string[] } => {
   const codes: string[] = [];
   const draft = checkAgent(
-    { file: 'f', document: 0, root, own: root, key: '' },
+    { file: 'f', document: 0, root, own: root },
     { catalog: testCatalog },
     ({ severity, code }) => {
       if (severity === 'error') codes.push(code);

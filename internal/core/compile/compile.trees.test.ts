@@ -58,8 +58,24 @@ const misplaced = [
     '.r.yaml',
     'agents',
   ],
-  ...['agnets/q.yml', 'p.yamlx'],
+  ...['agnets/queue.yml', 'p.yamlx', 'agents/d.yaml/x.txt', 'agents/.git/x.yaml', 'agent/s.txt.yaml', 'x/.svc/q.yaml'],
 ];
+
+/** Two agents, each of which lacks what the file may have that they import. */
+const lacking = (file: string): Files => ({
+  [agentFile]: `imports: ../fragments/${file}
+replace: auto
+bindings: {codehost.issue: {lifecycle: held}}
+mounts: [{kind: git, repository: a/b, mountPath: /m}]
+tools: {t: {kind: codehost, tools: [merge_pull_request]}}
+triggers:
+  - {routing: {kind: spawn}}
+  - {event: codehost.push, routing: {kind: deliver}}
+  - {event: codehost.pull_request.opened, routing: {kind: spawn}}
+  - {event: codehost.pull_request.opened, routing: {kind: deliver, routeBy: {kind: attributedSessions}}}
+`,
+  '.svc/agents/b.yaml': `name: b\nimports: ../fragments/${file}\nonReplace: x\n`,
+});
 
 const rows: readonly Row[] = [
   ['files that nothing reads', { ...agent(''), ...Object.fromEntries(misplaced.map((name) => [`.svc/${name}`, 'x'])) }],
@@ -140,6 +156,17 @@ const rows: readonly Row[] = [
     (text): Row => [`the template ${text}`, importing(`"${text}"`)],
   ),
   ['a template', importing('"@a/b@1.0.0/c.yaml"'), { templates: template('1.0.0', '1.0.0') }],
+  [
+    'a path by the name of a template',
+    importing('"../../@a/b@1.0.0/c.yaml"'),
+    {
+      ...{ templates: template('1.0.0', '1.0.0') },
+      bundle: {
+        ...inputOf(importing('"../../@a/b@1.0.0/c.yaml"')).bundle,
+        absent: new Set(['@a/b@1.0.0/c.yaml']),
+      },
+    },
+  ],
   ['a template of a range', importing('"@a/b@^1/c.yaml"'), { templates: template('1.2.0', '^1') }],
   ['another version of a template', importing('"@a/b@1.0.0/c.yaml"'), { templates: template('1.0.1', '1.0.0') }],
   ['another build of a template', importing('"@a/b@1.0.0+x/c.yaml"'), { templates: template('1.0.0+y', '1.0.0+x') }],
@@ -226,7 +253,28 @@ const rows: readonly Row[] = [
       '.svc/agents/c.yaml': 'name: [\n',
     },
   ],
-  ['a value that could not be read is blamed once', agent('env: {A: *x, B: "a\\0b"}\nlabels: {a: .inf}\n')],
+  [
+    'who may refer to what could not be read, and what is wrong all the same',
+    {
+      '.svc/agents/a.yaml': 'kind: Agent\nspec: {}\n',
+      '.svc/agents/b.yaml': 'name: b\nharness: harness-a\nenvironment: x\n',
+      '.svc/agents/c.yaml': 'name: b\nharness: harness-a\nenvironment: x\n',
+    },
+  ],
+  [
+    'who may refer to what is too large to be read',
+    { [agentFile]: { tooLarge: true }, '.svc/agents/b.yaml': 'name: b\nharness: harness-a\nenvironment: x\n' },
+  ],
+  ['what an agent lacks', { ...lacking('f.yaml'), '.svc/fragments/f.yaml': '{}' }],
+  ['what an agent lacks that an import which is not there may have', lacking('gone.yaml')],
+  [
+    'a value that could not be read is blamed once',
+    agent('env: {A: *x, B: "a\\0b", C: "\\ud800"}\nlabels: {a: .inf}\nmanages: ["\\ud800"]\n'),
+  ],
+  [
+    'what is wrong in two ways is told twice',
+    fragment('systemPrompt: {append: a}\n', 'systemPrompt: 5\nlabels: {a: b}\n'),
+  ],
   [
     'a variable that could not be put in is blamed once',
     fragment('reasoningEffort: "{{ $x }}"\nconcurrency: "{{ $1 }}"\n'),
@@ -245,7 +293,7 @@ const short = (text: string): string =>
 function toldOf([what, files, more]: Row): string[] {
   const input = { ...inputOf(files), ...more, cache: createCompileCache() };
   compile(input);
-  const { ok, diagnostics, needs, resources, outside = [] } = compile(input);
+  const { ok, diagnostics, needs, resources, outside = [], templateLock } = compile(input);
   const specs = resources.flatMap(({ kind, name, spec }) =>
     kind === 'Agent' ? [`  ${name} ${JSON.stringify(spec)}`] : [],
   );
@@ -256,6 +304,7 @@ function toldOf([what, files, more]: Row): string[] {
       ? []
       : [`  needs ${[...needs.paths, ...needs.templates].join(' ')}`]),
     ...(outside.length === 0 ? [] : [`  outside ${outside.join(' ')}`]),
+    ...Object.entries(templateLock).map(([name, lock]) => `  lock ${name} ${lock.version} ${lock.integrity}`),
     ...(what.includes('variables') || what.includes('removed') || what.includes('append') || what.includes('prompt')
       ? specs
       : []),

@@ -7,9 +7,9 @@
 
 import type { Diagnostic, Finding, Origin, Origins, Place, Places, Range } from '../../domain/diagnostic.ts';
 import { canonicalJson } from '../../domain/json.ts';
-import type { TemplateLock } from '../../domain/bundle.ts';
+import type { BundleEntry, TemplateLock } from '../../domain/bundle.ts';
 import { LineStarts, printDiagnostics } from '../source/source.ts';
-import { type AgentRecord, Cache, passingCache } from './cache.ts';
+import { type AgentRecord, Cache, lostRecord, passingCache } from './cache.ts';
 import { Budget } from './budget.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
@@ -34,30 +34,31 @@ export function compile(input: CompileInput): CompileOutput {
   const survey = classifyTree(input.bundle);
   const findings = new Set<Finding>(survey.findings);
   const { origins } = input;
-  const wanted = typeof origins === 'object' ? survey.agents.filter((path) => origins.includes(path)) : survey.agents;
-  const tables: Tables = new Map();
-  const { records, unread } = compileAgents(input, wanted, { files, cache, tables });
+  const wanted =
+    typeof origins === 'object' ? survey.agents.filter(({ path }) => origins.includes(path)) : survey.agents;
+  const lines = new LineTables((file) => files.textOf(file));
+  const { records, unread } = compileAgents(input, wanted, { files, cache, lines });
   for (const record of records) for (const finding of record.findings) findings.add(finding);
   for (const finding of ignoredFiles(survey.unnamed, records)) findings.add(finding);
   if (files.outside.size > outsidePathsMax) findings.add(tooManyOutside(files.outside.size));
   const needs = { paths: [...files.neededPaths].sort(), templates: [...files.neededTemplates].sort() };
   const isWaiting = needs.paths.length > 0 || needs.templates.length > 0;
-  const assembled = isWaiting ? { resources: [], assets: [] } : assembleRecords(records, input, findings);
+  const assembled = isWaiting ? undefined : assembleRecords(records, input, findings);
   const diagnostics = bounded(
     printDiagnostics(once(findings), (file) => files.textOf(file)),
     unread,
   );
-  const ok = !isWaiting && diagnostics.every(({ severity }) => severity !== 'error');
+  const sound = diagnostics.every(({ severity }) => severity !== 'error') ? assembled : undefined;
   return {
-    ok,
-    resources: ok ? assembled.resources : [],
+    ok: sound !== undefined,
+    resources: sound?.resources ?? [],
     diagnostics,
     needs,
     templateLock: lockOf(input, records),
     outside: [...files.outside].sort(),
-    ...(ok && { places: placesOf(records) }),
-    ...(origins !== undefined && { origins: originsIn(records, tables, (file) => files.textOf(file)) }),
-    assets: ok ? assembled.assets : [],
+    ...(sound !== undefined && { places: placesOf(records) }),
+    ...(origins !== undefined && { origins: originsIn(records, lines) }),
+    assets: sound?.assets ?? [],
   };
 }
 
@@ -79,63 +80,60 @@ interface Compiled {
   readonly unread: number;
 }
 
-/** Where the lines of files begin, by file; undefined for a file that is not there. */
-type Tables = Map<string, LineStarts | undefined>;
-
 interface Shared {
   readonly files: Files;
   readonly cache: Cache;
-  readonly tables: Tables;
+  readonly lines: LineTables;
 }
 
-function compileAgents(input: CompileInput, paths: readonly string[], { files, cache, tables }: Shared): Compiled {
+function compileAgents(input: CompileInput, agents: readonly BundleEntry[], { files, cache, lines }: Shared): Compiled {
   const context: AgentContext = {
     input,
     files,
     shared: new Map(),
     budget: new Budget(),
     scope: createScope(new Map(Object.entries(input.context))),
-    salt: input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))])),
   };
+  // What all agents depend on.
+  const salt = input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))]));
   const records: AgentRecord[] = [];
   const broken = { errors: 0, bytes: 0 };
-  for (const path of paths) {
-    const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
+  for (const { path, oid, bytes } of agents) {
+    const size = bytes?.length ?? 0;
+    const key = `${path}\0${oid}\0${salt}`;
     // What is kept has let its documents go, and with them what came from where.
     const kept = input.origins === undefined ? cache.agents.get(key) : undefined;
-    if (kept !== undefined && isCurrent(kept, input)) {
-      for (const { kind, name } of kept.dependencies) if (kind === 'path') files.named(name);
-      for (const cost of kept.costs) context.budget.pay(cost);
-      records.push(kept);
+    let record = kept;
+    if (record !== undefined && isCurrent(record, input)) {
+      for (const { kind, name } of record.dependencies) if (kind === 'path') files.named(name);
+      for (const cost of record.costs) context.budget.pay(cost);
     } else {
-      const record = placed(compileAgentFile(path, context, kept !== undefined), tables, (file) => files.textOf(file));
+      record = placed(compileAgentFile(path, context, kept !== undefined), lines);
       if (record.isKeepable && !context.budget.isSpent && input.origins === undefined) cache.agents.set(key, record);
-      records.push(record);
-      input.passed?.(input.bundle.entries.get(path)?.bytes?.length ?? 0);
+      input.passed?.(size);
     }
-    if (context.budget.isSpent) return { records: [...records.slice(0, -1), tooLargeTree(path)], unread: 0 };
-    const errors = records.at(-1)?.findings.filter(({ severity }) => severity === 'error') ?? [];
+    if (context.budget.isSpent) return { records: [...records, tooLargeTree(path)], unread: 0 };
+    records.push(record);
+    const errors = record.findings.filter(({ severity }) => severity === 'error');
     broken.errors += errors.length;
     // What is wrong in a fragment says nothing of the size of those who import it.
-    if (errors.some((error) => (error.range?.file ?? error.file) === path))
-      broken.bytes += input.bundle.entries.get(path)?.bytes?.length ?? 0;
+    if (errors.some((error) => (error.range?.file ?? error.file) === path)) broken.bytes += size;
     // Whoever has so many to mend reads no more of them, and each further file takes time and memory.
     if (broken.errors > diagnosticsMax || broken.bytes > brokenBytesMax)
-      return { records, unread: paths.length - records.length };
+      return { records, unread: agents.length - records.length };
   }
   return { records, unread: 0 };
 }
 
 /** Stands for the file at which a tree has become too large; those after it are not read. */
 function tooLargeTree(path: string): AgentRecord {
-  const finding: Finding = {
+  return lostRecord({
     severity: 'error',
     code: 'tree-too-large',
     message: 'The agents up to this file are too large together, with all that they import',
     file: path,
     hint: 'Import smaller files, or split the tree into several repositories.',
-  };
-  return { dependencies: [], findings: [finding], drafts: [], costs: [], isWhole: false, isKeepable: false };
+  });
 }
 
 /** True while everything that a record rests on is as it was. */
@@ -221,54 +219,56 @@ function lockOf(input: CompileInput, records: readonly AgentRecord[]): TemplateL
 // What the records of agent files tell of places, offsets as lines and columns: where the parts stand that an apply may have
 // to point at, and where the values come from.
 
+/** Where the lines of files begin, looked for once in each. */
+class LineTables {
+  readonly #tables = new Map<string, LineStarts>();
+  readonly #textOf: (file: string) => string | undefined;
+
+  constructor(textOf: (file: string) => string | undefined) {
+    this.#textOf = textOf;
+  }
+
+  of(file: string): LineStarts {
+    const known = this.#tables.get(file);
+    if (known !== undefined) return known;
+    const made = new LineStarts(this.#textOf(file) ?? '');
+    this.#tables.set(file, made);
+    return made;
+  }
+}
+
 /** The origins of the agents of records that were made to tell them, offsets as lines. */
-export function originsIn(
-  records: readonly AgentRecord[],
-  tables: Tables,
-  textOf: (file: string) => string | undefined,
-): { readonly [agent: string]: Origins } {
-  const lineOf = ({ file, start }: Range): number | null => {
-    if (!tables.has(file)) {
-      const text = textOf(file);
-      tables.set(file, text === undefined ? undefined : new LineStarts(text));
-    }
-    return tables.get(file)?.at(start).line ?? null;
-  };
+function originsIn(records: readonly AgentRecord[], lines: LineTables): { readonly [agent: string]: Origins } {
   const agents: { [agent: string]: Origins } = Object.create(null);
   for (const { name, origins } of records.flatMap(({ drafts }) => drafts)) {
     if (name === undefined || origins === undefined) continue;
     const paths: { [path: string]: Origin } = Object.create(null);
-    for (const { path, range, layer } of origins)
-      paths[path] = { file: range?.file ?? null, line: range === undefined ? null : lineOf(range), layer };
+    for (const { path, range, layer } of origins) {
+      const line = range === undefined ? null : lines.of(range.file).at(range.start).line;
+      paths[path] = { file: range?.file ?? null, line, layer };
+    }
     agents[name.name] = paths;
   }
   return agents;
 }
 
 /** Turns the offsets of one file's parts into lines and columns; done once and kept with the record. */
-export function placed(record: AgentRecord, tables: Tables, textOf: (file: string) => string | undefined): AgentRecord {
-  if (!record.isKeepable) return record;
+function placed(record: AgentRecord, lines: LineTables): AgentRecord {
   const places: { [resource: string]: { [path: string]: Place } } = {};
   for (const { resource, path, range } of record.drafts.flatMap((draft) => draft.parts)) {
     const group = (places[resource] ??= {});
-    group[path] ??= placeOf(range, tables, textOf);
+    group[path] ??= placeOf(range, lines.of(range.file));
   }
   return { ...record, drafts: record.drafts.map((draft) => ({ ...draft, parts: [] })), places };
 }
 
-function placeOf(range: Range, tables: Tables, textOf: (file: string) => string | undefined): Place {
-  if (!tables.has(range.file)) {
-    const text = textOf(range.file);
-    tables.set(range.file, text === undefined ? undefined : new LineStarts(text));
-  }
-  const table = tables.get(range.file);
-  if (table === undefined) return { file: range.file };
-  const [from, to] = [table.at(range.start), table.at(range.end)];
-  return { file: range.file, line: from.line, column: from.column, endLine: to.line, endColumn: to.column };
+function placeOf({ file, start, end }: Range, lines: LineStarts): Place {
+  const [from, to] = [lines.at(start), lines.at(end)];
+  return { file, line: from.line, column: from.column, endLine: to.line, endColumn: to.column };
 }
 
 /** The places of a whole tree; of a resource that several documents generate, those of the first. */
-export function placesOf(records: readonly AgentRecord[]): Places {
+function placesOf(records: readonly AgentRecord[]): Places {
   const all: { [resource: string]: { readonly [path: string]: Place } } = {};
   for (const { places } of records) {
     for (const [resource, group] of Object.entries(places ?? {})) all[resource] ??= group;

@@ -81,6 +81,14 @@ test('each value of a spec is told with the file, the line and the layer that it
   assert.deepEqual([shown(base, 'harness'), shown(base, 'environment')], ['default', 'default']);
 });
 
+test('of an agent with an error, or without a name, nothing is told', () => {
+  const box = 'harness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
+  const agents = { a: `name: a\n${box}`, b: `name: b\n${box}manages: 5\n`, c: box };
+  const bytes = Object.entries(agents).map(([name, text]) => [`.svc/agents/${name}.yaml`, Buffer.from(text)]);
+  const { origins } = compile({ ...inputWith(Object.fromEntries(bytes)), origins: 'all' });
+  assert.deepEqual(Object.keys(origins ?? {}), ['a']);
+});
+
 test('only the files that are asked for are compiled, a cache or not, and nobody pays who does not ask', () => {
   const cache = createCompileCache();
   assert.equal(compile({ ...input(), cache }).origins, undefined);

@@ -54,7 +54,7 @@ export function mergedFrom(text: string, file = agentFile): MergedDocument {
   const root: MapNode | undefined = source.documents[0]?.root;
   if (root === undefined)
     throw new Error(`not a document: ${source.findings.map((f) => f.message).join('; ')}\n${text}`);
-  return { file, document: 0, root, own: root, key: text };
+  return { file, document: 0, root, own: root };
 }
 
 export interface Checked {

@@ -1,14 +1,14 @@
 // Which files of `.svc/` are agent documents, and what is said about the others (docs/reference/compile.md#files; docs/reference/compile.md#output;
 // docs/reference/compile.md#files, docs/reference/compile.md#imports).
 
-import type { Bundle } from '../../domain/bundle.ts';
+import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
 import { isDocumentFile } from '../source/source.ts';
 
 export interface TreeSections {
-  /** Paths of agent files, sorted. */
-  readonly agents: readonly string[];
+  /** Agent files, sorted by path. */
+  readonly agents: readonly BundleEntry[];
   /** Files that the spec does not name, sorted; each is a warning unless an agent imports or loads it. */
   readonly unnamed: readonly string[];
   readonly findings: readonly Finding[];
@@ -19,30 +19,32 @@ const legacyDirectories = ['sessions', 'environments', 'identities'];
 /** Sorts the entries under `.svc/` into agent files, unnamed files and findings. */
 export function classifyTree(bundle: Bundle): TreeSections {
   const findings: Finding[] = [];
-  const agents: string[] = [];
+  const agents: BundleEntry[] = [];
   const unnamed: string[] = [];
   const legacy = new Set<string>();
-  const paths = [...bundle.entries.keys()].filter((path) => path === '.svc' || path.startsWith('.svc/')).sort();
-  if (!bundle.hasSvc && paths.length === 0) findings.push(noTree());
-  for (const path of paths) {
-    const kind = bundle.entries.get(path)?.kind;
+  const entries = [...bundle.entries].filter(([path]) => path === '.svc' || path.startsWith('.svc/'));
+  if (!bundle.hasSvc && entries.length === 0) findings.push(noTree());
+  for (const [path, entry] of entries.sort(byPath)) {
+    const { kind } = entry;
     const [, room = '', ...rest] = path.split('/');
     if (kind === 'symlink' || kind === 'submodule') findings.push(link(path, kind));
     else if (legacyDirectories.includes(room) && rest.length > 0) legacy.add(room);
-    else if (room === 'agents' && rest.length === 1 && isAgentName(rest[0] ?? '')) agents.push(path);
+    else if (room === 'agents' && rest.length === 1 && isAgentName(rest[0] ?? '')) agents.push(entry);
     else if (!((room === 'fragments' || room === 'assets') && rest.length > 0)) unnamed.push(path);
   }
   for (const room of legacy) findings.push(legacyDirectory(room));
   return { agents, unnamed, findings };
 }
 
+const byPath = ([left]: readonly [string, BundleEntry], [right]: readonly [string, BundleEntry]): number =>
+  left < right ? -1 : 1;
 const isAgentName = (name: string): boolean => isDocumentFile(name) && !name.startsWith('.');
 
 /** The warning for a file that the spec does not name and nothing uses. */
 export function ignoredFile(path: string): Finding {
   const below = path.startsWith('.svc/agents/');
   const nested = below && path.split('/').length > 3;
-  const hidden = below && !nested && path.startsWith('.svc/agents/.');
+  const hidden = path.startsWith('.svc/agents/.');
   const reason = nested
     ? 'it is not directly in .svc/agents/'
     : hidden

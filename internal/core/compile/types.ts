@@ -78,8 +78,6 @@ export interface MergedDocument {
   readonly root: MapNode;
   /** The document's own root, for findings that have no better place (such as a missing field). */
   readonly own: MapNode;
-  /** Content key of the document's import closure, context and template versions. */
-  readonly key: string;
 }
 
 /** Collects findings; an error repeated at the same place is kept once. */
