@@ -13,12 +13,12 @@ export function payloadToken(template: string): string | null {
   return found === null || end < 0 ? null : template.slice(found.index, end + 2);
 }
 
-/** Passes a template on, or reports the token in it that begins with `payload.`. */
-export function noPayloadPrefix(check: Check, spot: NodeRef, template: string): string | undefined {
+/** Reports the token of a template that begins with `payload.`. */
+export function noPayloadPrefix(check: Check, spot: NodeRef, template: string): void {
   const token = payloadToken(template);
-  if (token === null) return template;
+  if (token === null) return;
   const shown = token.length > 80 ? `${token.slice(0, 80).toWellFormed()}…` : token;
   const message = `${pathOf(spot.trail)} must not use the payload. prefix: ${shown}`;
   const hint = 'The payload is the template root here: write {{ path }} without payload. in front.';
-  return faultAt(check, 'payload-prefix', message, spot, { hint });
+  faultAt(check, 'payload-prefix', message, spot, { hint });
 }

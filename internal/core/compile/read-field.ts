@@ -16,7 +16,7 @@ import { keysOf, whatOf } from '../../../schemas/grammar.ts';
 import type { JsonObject, JsonScalar } from '../../domain/json.ts';
 import type { Node } from '../source/node.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
-import type { Check, ChoiceRules, MapRef, NodeRef, Reader, TextRules } from './read.ts';
+import type { Check, ChoiceRules, Extra, MapRef, NodeRef, Reader, TextRules } from './read.ts';
 import {
   boolean,
   compact,
@@ -33,6 +33,7 @@ import {
   pathOf,
   recordOf,
   scalar,
+  scalarOf,
   strict,
   string,
   suggest,
@@ -144,38 +145,37 @@ const jsonObjectOrNull: Reader<JsonObject | null> = (check, spot) =>
   spot.node.kind === 'scalar' && spot.node.value === null ? null : jsonObject(check, spot);
 
 function choiceReader(desc: Choice): Reader<unknown> {
-  const legacy = desc.legacy === undefined ? {} : { legacy: desc.legacy };
-  const rest = { code: desc.code, form: desc.form, hint: desc.hint };
-  return oneOf(desc.values as readonly string[], compact<ChoiceRules>({ ...legacy, ...rest }));
+  const { legacy, code, form, hint } = desc;
+  return oneOf(desc.values as readonly string[], compact<ChoiceRules>({ legacy, code, form, hint }));
 }
 
 function textReader(desc: Text): Reader<string> {
-  const { least, trim, pattern, what, code, hint, blank, tokens } = desc;
-  const most = desc.counted === undefined ? desc.most : undefined;
-  const rules = compact<TextRules>({ trim, most, what, blank });
+  const { least, most, trim, pattern, what, code, hint, blank, tokens } = desc;
+  const isEscaped = desc.counted === 'escaped';
+  const rules = compact<TextRules>({ trim, most: isEscaped ? undefined : most, what, blank });
   const read: Reader<string> = least === 0 ? (check, spot) => string(check, spot, what) : text(rules);
-  const further: Reader<string>[] = [];
+  const further: ((check: Check, spot: NodeRef, value: string) => void)[] = [];
   if (pattern !== undefined) {
     const whole = new RegExp(`^(?:${pattern})$`, 'u');
     const expected = desc.form ?? what ?? `a text that matches ${pattern}`;
     const extra = compact<NonNullable<Parameters<typeof wrong>[3]>>({ code, hint });
-    further.push((check, spot) => (whole.test(valueOf(spot, trim)) ? '' : wrong(check, spot, expected, extra)));
+    further.push((check, spot, value) => {
+      if (!whole.test(value)) wrong(check, spot, expected, extra);
+    });
   }
-  if (desc.counted === 'escaped' && desc.most !== undefined) further.push(escapedReader(desc, desc.most));
-  if (tokens === 'payload') further.push((check, spot) => noPayloadPrefix(check, spot, valueOf(spot, trim)));
-  if (further.length === 0) return read;
+  if (isEscaped) further.push(escapedRule(desc, most ?? Number.POSITIVE_INFINITY));
+  if (tokens === 'payload') further.push(noPayloadPrefix);
   return (check, spot) => {
     const value = read(check, spot);
     if (value === undefined) return undefined;
-    return further.every((one) => one(check, spot) !== undefined) ? value : undefined;
+    const before = check.errors;
+    for (const rule of further) {
+      rule(check, spot, trim ? value.trim() : value);
+      if (check.errors > before) return undefined;
+    }
+    return value;
   };
 }
-
-/** The text of a node that was read as one. */
-const valueOf = ({ node }: NodeRef, trim: boolean): string => {
-  const value = node.kind === 'scalar' ? String(node.value) : '';
-  return trim ? value.trim() : value;
-};
 
 /** Length in JSON-escaped form: `"`, `\`, `/` count 2, non-ASCII 6 a UTF-16 unit, control characters as JSON escapes them. */
 export function escapedLength(value: string): number {
@@ -189,13 +189,13 @@ export function escapedLength(value: string): number {
   return length;
 }
 
-const escapedReader =
-  ({ trim, code, hint }: Text, most: number): Reader<string> =>
-  (check, spot) => {
-    const length = escapedLength(valueOf(spot, trim));
-    if (length <= most) return '';
+const escapedRule =
+  ({ code = 'invalid-value', hint }: Text, most: number) =>
+  (check: Check, spot: NodeRef, value: string): void => {
+    const length = escapedLength(value);
+    if (length <= most) return;
     const message = `${pathOf(spot.trail)} must have at most ${most} characters in JSON-escaped form, not ${length}`;
-    return faultAt(check, code ?? 'invalid-value', message, spot, hint === undefined ? {} : { hint });
+    faultAt(check, code, message, spot, compact<Extra>({ hint }));
   };
 
 /** A map with exactly one of the keys, such as a clause with its operator. */
@@ -206,29 +206,30 @@ function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone
     if (found === undefined) return undefined;
     const before = check.errors;
     const path = pathOf(spot.trail);
-    const first = [...found.node.entries.keys()].find((key) => known.includes(key)) ?? '';
-    for (const [key, entry] of found.node.entries) {
-      const at = pathOf(spot.trail, key);
-      if (!known.includes(key)) {
+    let first: { readonly key: string; readonly desc: Desc; readonly spot: NodeRef } | undefined;
+    for (const [key, { value, keyRange }] of found.node.entries) {
+      const trail = { parent: spot.trail, step: key };
+      const chosen = Object.hasOwn(desc.fields, key) ? desc.fields[key] : undefined;
+      if (chosen === undefined) {
         const near = suggest(check, key, known);
         const hint =
           near === undefined
-            ? `${noun[0]?.toUpperCase()}${noun.slice(1)}s: ${known.join(', ')}.`
+            ? `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s: ${known.join(', ')}.`
             : `Did you mean ${near}?`;
         const name = JSON.stringify(key.slice(0, 80).toWellFormed());
-        fault(check, code, `Unknown ${noun} ${name} in ${path}`, entry.keyRange, at, { hint });
-      } else if (key !== first) {
-        fault(check, code, `${path} must have exactly one ${noun}; ${key} is a further one`, entry.keyRange, at, {
-          hint: 'Keep one of them.',
-        });
+        fault(check, code, `Unknown ${noun} ${name} in ${path}`, keyRange, pathOf(trail), { hint });
+      } else if (first !== undefined) {
+        const message = `${path} must have exactly one ${noun}; ${key} is a further one`;
+        fault(check, code, message, keyRange, pathOf(trail), { hint: 'Keep one of them.' });
+      } else {
+        first = { key, desc: chosen, spot: { node: value, key: keyRange, trail } };
       }
     }
     if (found.node.entries.size === 0)
       fault(check, code, `${path} must have exactly one ${noun}: ${known.join(', ')}`, spot.node.range, path);
-    const [at, chosen] = [field(found, first), desc.fields[first]];
-    if (check.errors > before || at === undefined || chosen === undefined) return undefined;
-    const value = reading(chosen)(check, at);
-    return value === undefined ? undefined : { [first]: value };
+    if (check.errors > before || first === undefined) return undefined;
+    const value = reading(first.desc)(check, first.spot);
+    return value === undefined ? undefined : { [first.key]: value };
   };
 }
 
@@ -240,9 +241,9 @@ export function variantOf(check: Check, spot: MapRef, desc: AnyVariants): AnyGro
     const choose = desc.choose ?? `Write one of ${Object.keys(desc.variants).join(', ')}.`;
     return missing(check, spot, desc.by, choose);
   }
-  const written = at.node.kind === 'scalar' && typeof at.node.value === 'string' ? at.node.value : '';
+  const written = String(scalarOf(at.node));
   const legacy = desc.legacy !== undefined && Object.hasOwn(desc.legacy, written) ? desc.legacy[written] : undefined;
-  const rules = desc.code === undefined ? {} : { code: desc.code };
+  const rules = compact<ChoiceRules>({ code: desc.code });
   const value = legacy ?? oneOf(Object.keys(desc.variants), rules)(check, at);
   return value === undefined ? undefined : desc.variants[value];
 }
@@ -262,8 +263,9 @@ export function readVariant(
   own: Own<Fields> = {},
 ): VariantRead | undefined {
   const found = map(check, spot, desc.what);
-  const variant = found && variantOf(check, found, desc);
-  if (found === undefined || variant === undefined) return undefined;
+  if (found === undefined) return undefined;
+  const variant = variantOf(check, found, desc);
+  if (variant === undefined) return undefined;
   if (variant.kind === 'variants') return readVariant(check, spot, variant, own);
   strictVariant(check, found, desc, variant);
   return { desc: variant, spot: found, fields: readFields(check, found, variant.fields, own) };
@@ -274,12 +276,13 @@ function strictVariant(check: Check, spot: MapRef, desc: AnyVariants, group: Any
   const known = keysOf(group);
   for (const [key, entry] of spot.node.entries) {
     if (known.includes(key)) continue;
-    const owners = Object.entries(desc.variants).filter(
-      ([, other]) => other.kind === 'group' && Object.hasOwn(other.fields, key),
-    );
-    const [, owner] = owners[0] ?? [];
-    const said = (owner?.kind === 'group' ? owner.fields[key]?.misplaced : undefined) ?? group.others;
-    if (owner === undefined || said === undefined) {
+    const owners = Object.entries(desc.variants).flatMap(([name, other]) => {
+      const field = other.kind === 'group' && Object.hasOwn(other.fields, key) ? other.fields[key] : undefined;
+      return field === undefined ? [] : [{ name, field }];
+    });
+    const [owner] = owners;
+    const said = owner && (owner.field.misplaced ?? group.others);
+    if (said === undefined) {
       unknownKey(check, spot, key, entry.keyRange, known);
       continue;
     }
@@ -287,8 +290,8 @@ function strictVariant(check: Check, spot: MapRef, desc: AnyVariants, group: Any
     const words = {
       key,
       path: pathOf(spot.trail, key),
-      own: by?.node.kind === 'scalar' ? String(by.node.value) : '',
-      owners: owners.map(([name]) => name).join(' and '),
+      own: by === undefined ? '' : String(scalarOf(by.node)),
+      owners: owners.map(({ name }) => name).join(' and '),
     };
     const message = filled(said.message, words) + layerOf(entry.keyRange.file, by, desc.by);
     fault(check, said.code, message, entry.keyRange, words.path);

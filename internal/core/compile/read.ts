@@ -197,7 +197,7 @@ export function unknownKey(check: Check, spot: MapRef, key: string, range: Range
 const discriminators = ['kind', 'implementation', 'action'];
 
 /** Says which layer a key came from, where another file set the field that it does not fit (docs/reference/compile.md#merge). */
-export function layerOf(file: string, discriminator: NodeRef | undefined, name = 'kind'): string {
+export function layerOf(file: string, discriminator: NodeRef | undefined, name: string): string {
   const other = discriminator?.node.range.file ?? file;
   return file === other ? '' : `; the key comes from ${file}, the ${name} from ${other}`;
 }
@@ -217,12 +217,13 @@ export function items(
   if (spot.node.kind === 'map') return wrongType(check, spot, what, 'Begin each entry of the list with "- ".');
   if (spot.node.kind !== 'seq') return wrongType(check, spot, what);
   const count = spot.node.items.length;
-  if (count < least || count > most) {
-    const bound = count < least ? `at least ${least}` : `at most ${most}`;
-    const noun = (count < least ? least : most) === 1 ? 'entry' : 'entries';
+  const isShort = count < least;
+  if (isShort || count > most) {
+    const bound = isShort ? `at least ${least}` : `at most ${most}`;
+    const noun = (isShort ? least : most) === 1 ? 'entry' : 'entries';
     faultAt(check, code, `${pathOf(spot.trail)} must have ${bound} ${noun}, not ${count}`, spot);
     // What is in a list that is too long is judged all the same, as far as a list may be long.
-    if (count < least || count > most + surplusMax) return undefined;
+    if (isShort || count > most + surplusMax) return undefined;
   }
   return spot.node.items.map((node, step) => ({ node, key: node.range, trail: { parent: spot.trail, step } }));
 }
@@ -251,11 +252,14 @@ function all<T>(
   return values.length === spots.length ? values : undefined;
 }
 
+/** The value of a scalar; undefined of anything else. */
+export const scalarOf = (node: Node): JsonScalar | undefined => (node.kind === 'scalar' ? node.value : undefined);
+
 export function boolean(check: Check, spot: NodeRef): boolean | undefined {
-  const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+  const value = scalarOf(spot.node);
   if (typeof value === 'boolean') return value;
-  const [, yes, no] = typeof value === 'string' ? (/^(?:(yes|on|y|true)|(no|off|n|false))$/i.exec(value) ?? []) : [];
-  const meant = yes === undefined ? no && 'false' : 'true';
+  const no = /^(?:no|off|n|false)$/i.test(String(value)) ? 'false' : undefined;
+  const meant = /^(?:yes|on|y|true)$/i.test(String(value)) ? 'true' : no;
   return wrongType(
     check,
     spot,
@@ -270,9 +274,9 @@ export const variablesAreText =
 /** A whole number between two bounds, inclusive. */
 export function integer(least: number, most: number, what: string): Reader<number> {
   return (check, spot) => {
-    const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+    const value = scalarOf(spot.node);
     if (typeof value !== 'number') {
-      const digits = typeof value === 'string' && /^\s*-?\d+\s*$/.test(value);
+      const digits = /^\s*-?\d+\s*$/.test(String(value));
       return wrongType(check, spot, what, digits ? variablesAreText : undefined);
     }
     return Number.isSafeInteger(value) && value >= least && value <= most ? value : wrong(check, spot, what);
@@ -296,7 +300,7 @@ export function oneOf<T extends string>(values: readonly T[], rules: ChoiceRules
   const expected = rules.form ?? (accepted.length === 1 ? String(accepted[0]) : `one of ${accepted.join(', ')}`);
   const isText = typeof accepted[0] === 'string';
   return (check, spot) => {
-    const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+    const value = scalarOf(spot.node);
     const found = accepted.find((one) => one === value);
     if (found !== undefined) return found;
     const near = isText && typeof value === 'string' ? suggest(check, value, accepted) : undefined;
@@ -317,32 +321,27 @@ export function longerThan(text: string, most: number): boolean {
 
 export interface TextRules {
   readonly most?: number;
-  /** Trimmed, as the spec says of the field; the trimmed text is what counts and what is kept. */
-  readonly trim?: boolean;
+  /** True: trimmed, as the spec says of the field; the trimmed text is what counts and what is kept. */
+  readonly trim: boolean;
   /** False: not of space alone either, though nothing is trimmed. */
   readonly blank?: false;
   readonly what?: string;
 }
 
 /** A text of at least one character. */
-export function text(rules: TextRules = {}): Reader<string> {
-  const { most = Number.POSITIVE_INFINITY, trim = false, blank = true, what = 'a text' } = rules;
+export function text({ most = Number.POSITIVE_INFINITY, trim, blank, what }: TextRules): Reader<string> {
   return (check, spot) => {
     const raw = string(check, spot, what);
     if (raw === undefined) return undefined;
     const value = trim ? raw.trim() : raw;
     const path = () => pathOf(spot.trail);
-    if (value === '' || (!blank && value.trim() === ''))
+    if (value === '' || (blank === false && value.trim() === ''))
       return faultAt(check, 'invalid-value', `${path()} must not be empty`, spot, {
         hint: 'Write a text; a field that is not needed is left out.',
       });
     if (!longerThan(value, most)) return value;
-    return faultAt(
-      check,
-      'invalid-value',
-      `${path()} must have at most ${most.toLocaleString('en-US')} characters`,
-      spot,
-    );
+    const message = `${path()} must have at most ${most.toLocaleString('en-US')} characters`;
+    return faultAt(check, 'invalid-value', message, spot);
   };
 }
 
@@ -350,8 +349,9 @@ const quoteIt = 'Put the value in quotes.';
 
 /** Any string, empty ones included. */
 export function string(check: Check, spot: NodeRef, what = 'a text'): string | undefined {
-  if (spot.node.kind === 'scalar' && typeof spot.node.value === 'string') return spot.node.value;
-  const quotable = spot.node.kind === 'scalar' && spot.node.value !== null;
+  const value = scalarOf(spot.node);
+  if (typeof value === 'string') return value;
+  const quotable = value !== undefined && value !== null;
   return wrongType(check, spot, what, quotable ? quoteIt : undefined);
 }
 
