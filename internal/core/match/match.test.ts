@@ -259,6 +259,18 @@ describe('explaining without a scope', () => {
     assert.equal(explain(triggers, { key: 'webhook.x', scope: 'two', payload: {} }).length, 2);
     assert.equal(explain(triggers, { key: 'webhook.x', scope: null, payload: {} }).length, 0);
   });
+
+  test('triggers come by agent and ordinal, those of no scope among them, and ten are told of one that stands back', () => {
+    const firm = Array.from({ length: 11 }, (_, at) => ({ ...base, agent: 'b', ordinal: 10 - at }));
+    const found = explain([{ ...base, agent: 'c', scope: 'one', fallback: true }, ...firm, base], {
+      key: 'webhook.x',
+      scope: 'one',
+      payload: {},
+    });
+    const inOrder = ['a#0', ...Array.from({ length: 11 }, (_, at) => `b#${at}`), 'c#0'];
+    assert.deepEqual(labels(found.map(({ trigger }) => trigger)), inOrder);
+    assert.deepEqual(labels(found.at(-1)?.standsBackFor ?? []), inOrder.slice(0, 10));
+  });
 });
 
 describe('numbers', () => {

@@ -4,6 +4,7 @@
 
 import { looksLikeCredential } from '../../domain/credential.ts';
 import type { Json } from '../../domain/json.ts';
+import { editDistance } from '../../domain/nearest.ts';
 import { isRecord } from './clause.ts';
 
 /** Names that are told of a clause; those that are alike, and those that merely stand there. */
@@ -13,7 +14,7 @@ const looked = { keys: 200, children: 20, all: 50_000 } as const;
 const nameMax = 64;
 
 /** How a path is written: a name of the first level stands bare. */
-const pathOf = (steps: readonly string[]): string => (steps.length === 1 ? (steps[0] ?? '') : `$.${steps.join('.')}`);
+const pathOf = (steps: readonly string[]): string => (steps.length === 1 ? '' : '$.') + steps.join('.');
 /** What a path can name, and a reader may see. */
 const isNamed = (name: string): boolean =>
   name !== '' && name.length <= nameMax && !name.includes('.') && name.trim() === name && !looksLikeCredential(name);
@@ -27,23 +28,7 @@ function nearness(wanted: string, name: string): number | undefined {
   if (short >= 2 && (a.startsWith(b) || b.startsWith(a))) return 1;
   if (short >= 3 && (a.includes(b) || b.includes(a))) return 2;
   const room = short >= 5 ? 2 : short >= 3 ? 1 : 0;
-  return room > 0 && isWithin(a, b, room) ? 3 : undefined;
-}
-
-/** Whether a few letters put in, left out or replaced make one of the other. */
-function isWithin(a: string, b: string, room: number): boolean {
-  if (Math.abs(a.length - b.length) > room) return false;
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    if (Math.min(...next) > room) return false;
-    row = next;
-  }
-  return (row[b.length] ?? room + 1) <= room;
+  return editDistance(a, b, room) <= room ? 3 : undefined;
 }
 
 export interface NearOptions {
@@ -66,16 +51,17 @@ export function createNearest(
     return found;
   };
   const find = (segments: readonly string[]): readonly string[] => {
-    const { at, steps } = deepest(payload, segments);
+    const { at, steps, levels } = deepest(payload, segments);
+    const lastStep = steps.at(-1);
     // A list or a scalar has no names inside: what stands there is the path so far.
-    if (!isRecord(at)) return steps.length === 0 ? [] : [pathOf(steps)].filter((path) => isNamed(steps.at(-1) ?? path));
+    if (!isRecord(at)) return lastStep !== undefined && isNamed(lastStep) ? [pathOf(steps)] : [];
     const missing = segments[steps.length] ?? '';
     const own = namesOf(at);
     const near = own
       .map((name) => ({ path: pathOf([...steps, name]), rank: nearness(missing, name) }))
       .filter((one): one is Near => one.rank !== undefined);
     const last = segments.at(-1) ?? '';
-    const elsewhere = [...below(isLarge ? [] : own, at, steps, last), ...above(payload, steps, last)];
+    const elsewhere = [...(isLarge ? [] : below(own, at, steps, last)), ...above(levels, steps, last)];
     const alike = [...near.sort((a, b) => a.rank - b.rank).map(({ path }) => path), ...elsewhere];
     if (alike.length > 0) return [...new Set(alike)].slice(0, most.alike);
     return own.slice(0, most.any).map((name) => pathOf([...steps, name]));
@@ -90,16 +76,12 @@ export function createNearest(
         .map((one) => pathOf([...steps, name, one]));
     });
   /** The same name on the levels that the path comes by, the first included. */
-  const above = (root: Json, steps: readonly string[], last: string): string[] => {
-    const found: string[] = [];
-    let value: Json | undefined = root;
-    for (let depth = 0; depth < steps.length && isRecord(value); depth += 1) {
-      for (const name of namesOf(value))
-        if (plain(name) === plain(last)) found.push(pathOf([...steps.slice(0, depth), name]));
-      value = value[steps[depth] ?? ''];
-    }
-    return found;
-  };
+  const above = (levels: readonly Members[], steps: readonly string[], last: string): string[] =>
+    levels.flatMap((level, depth) =>
+      namesOf(level)
+        .filter((one) => plain(one) === plain(last))
+        .map((one) => pathOf([...steps.slice(0, depth), one])),
+    );
   return (segments) => {
     const key = JSON.stringify(segments);
     const found = known.get(key) ?? (left <= 0 ? [] : find(segments));
@@ -114,14 +96,23 @@ interface Near {
   readonly rank: number;
 }
 
+interface Reached {
+  readonly at: Json | undefined;
+  readonly steps: string[];
+  /** The object that each step was taken in. */
+  readonly levels: Members[];
+}
+
 /** How far a path leads: what stands there, and the steps to it. */
-function deepest(root: Json, segments: readonly string[]): { readonly at: Json | undefined; readonly steps: string[] } {
+function deepest(root: Json, segments: readonly string[]): Reached {
   let at: Json | undefined = root;
   const steps: string[] = [];
+  const levels: Members[] = [];
   for (const segment of segments) {
     if (!isRecord(at) || !Object.hasOwn(at, segment)) break;
+    levels.push(at);
     at = at[segment];
     steps.push(segment);
   }
-  return { at, steps };
+  return { at, steps, levels };
 }
