@@ -6,6 +6,7 @@
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
+import { chunksOf } from './answer-body.ts';
 import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, tooLarge } from './types.ts';
 import type { GitObject } from './objects.ts';
 import { type BaseLookup, readPack } from './pack-reader.ts';
@@ -171,7 +172,7 @@ export class GitHttp {
         `${this.#base.host} does not answer as a git server there: check the address`,
       );
     }
-    return { contentType, body: this.#counted(response.body, signal) };
+    return { contentType, body: this.#counted(chunksOf(response.body), signal) };
   }
 
   async *#counted(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
