@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { notMoved } from '../../adapters/store/repositories/reconciles.ts';
 import { agentsTree, createBench, hook, onCron, onEvent, type Bench } from './apply-testkit.ts';
 
 let bench: Bench;
@@ -121,6 +122,36 @@ test('finish runs in the transaction of the apply, and can undo it', async () =>
   });
   assert.equal(result.status, 'superseded');
   assert.equal(await bench.dump(), before);
+});
+
+test('an apply that changes nothing commits with its last statements, and decides again where these find that it may not', async () => {
+  const owner = await bench.addRepository('together');
+  const tree = agentsTree({ together: {} });
+  assert.equal((await bench.apply(tree, { owner })).status, 'applied');
+  const before = await bench.dump();
+  const ends = async (moved: number): Promise<readonly [status: string, calls: string[]]> => {
+    const calls: string[] = [];
+    const { status } = await bench.apply(tree, {
+      owner,
+      finish: async (tx, outcome, _took, last) => {
+        calls.push(`${outcome.status} ${last === undefined ? 'alone' : 'with the commit'}`);
+        if (last === undefined) return outcome.status === 'superseded' ? 'commit' : 'rollback';
+        const asked = [
+          tx.query(`update svc.agents set revision = revision + 1 where name = 'together'`),
+          tx.query('select svc.as_many($1::bigint, 1, $2::text)', [moved, notMoved]),
+        ];
+        last();
+        await Promise.all(asked);
+        return 'committed';
+      },
+    });
+    return [status, calls];
+  };
+  const again = ['unchanged with the commit', 'unchanged alone', 'superseded alone'];
+  assert.deepEqual(await ends(0), ['superseded', again]);
+  assert.equal(await bench.dump(), before);
+  assert.deepEqual(await ends(1), ['unchanged', ['unchanged with the commit']]);
+  assert.notEqual(await bench.dump(), before);
 });
 
 test('an apply that breaks by itself stores nothing but the event that says so', async () => {

@@ -21,15 +21,23 @@ import {
 import { writeEndpoints } from '../../adapters/store/resources/endpoints.ts';
 import { deleteSchedules, writeSchedules } from '../../adapters/store/resources/schedules.ts';
 import { deleteTriggers, writeTriggers } from '../../adapters/store/resources/triggers.ts';
-import type { StageTiming } from '../../adapters/store/repositories/reconciles.ts';
-import type { Sql } from '../../adapters/store/store.ts';
+import { notMoved, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
+import { errorCode, type Sql, type Tx } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Writes } from '../../core/plan/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { emptyResult, judge } from './guard.ts';
 import { endpointSlug } from '../resources.ts';
-import { planTree, remember, type ApplyRequest, type ApplyResult, type JudgedPlan } from './plan.ts';
+import {
+  type FirstLook,
+  lookFirst,
+  planTree,
+  remember,
+  type ApplyRequest,
+  type ApplyResult,
+  type JudgedPlan,
+} from './plan.ts';
 import { errorOf, recordApplied, recordFailed } from './report.ts';
 
 /** Thrown to leave a transaction without its writes; never leaves this file. */
@@ -57,14 +65,7 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
   const startedAt = ctx.runtime.now();
   failpoint('apply.before-tx');
   try {
-    const { result, sides, keep } = await inApply(
-      ctx.db,
-      request.projectId,
-      (tx) => applyUnder(ctx, tx, request, startedAt),
-      {
-        patient: true,
-      },
-    );
+    const { result, sides, keep } = await locked(ctx, request, startedAt);
     keep();
     failpoint('apply.after-commit');
     if (sides !== undefined) ctx.impacts?.offer(request.operationId, sides);
@@ -76,14 +77,44 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
   }
 }
 
+interface Applied extends Pick<JudgedPlan, 'result' | 'sides'> {
+  readonly keep: () => void;
+}
+
+/**
+ * Applies under the project's lock: what a plan begins with is asked for with the lock, and where nothing differs the commit
+ * goes with the last statements. Where these find that the run is not ours, the slower way decides what becomes of it.
+ */
+async function locked(ctx: FlowContext, request: ApplyRequest, startedAt: Date): Promise<Applied> {
+  const early = (tx: Sql): Promise<FirstLook> => lookFirst(ctx, tx, request);
+  const apply = (isPlain: boolean): Promise<Applied> =>
+    inApply(
+      ctx.db,
+      request.projectId,
+      async (tx, first) => {
+        const last = isPlain ? undefined : tx.last;
+        return applyUnder(ctx, tx, request, { startedAt, last, first: first ?? (await early(tx)) });
+      },
+      { patient: true, early },
+    );
+  return apply(false).catch((error: unknown) => {
+    if (errorCode(error) !== notMoved) throw error;
+    return apply(true);
+  });
+}
+
 async function applyUnder(
   ctx: FlowContext,
   tx: Sql,
   request: ApplyRequest,
-  startedAt: Date,
-): Promise<Pick<JudgedPlan, 'result' | 'sides'> & { readonly keep: () => void }> {
+  {
+    startedAt,
+    first,
+    last,
+  }: { readonly startedAt: Date; readonly first: FirstLook; readonly last: Tx['last'] | undefined },
+): Promise<Applied> {
   const took: StageTiming[] = [];
-  const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, true));
+  const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, first));
   const judged = await timed(took, 'guard', () => judge(tx, plan));
   const { result, sides } = judged;
   if (result.status === 'failed' || result.status === 'superseded') throw new Rollback(judged, took);
@@ -95,9 +126,9 @@ async function applyUnder(
     });
     if (result.status === 'applied') await recordApplied(ctx, tx, { plan, startedAt });
   }
-  if ((await request.finish?.(tx, result, took)) === 'rollback')
-    throw new Rollback({ plan, result: emptyResult('superseded', result.diagnostics) }, took);
-  failpoint('apply.before-commit');
+  const ended = await request.finish?.(tx, result, took, result.status === 'unchanged' ? last : undefined);
+  if (ended === 'rollback') throw new Rollback({ plan, result: emptyResult('superseded', result.diagnostics) }, took);
+  if (ended !== 'committed') failpoint('apply.before-commit');
   return { result, keep, ...(sides && { sides }) };
 }
 

@@ -106,9 +106,15 @@ export interface ApplyRequest {
   /**
    * Finishes the run in the transaction of the apply: called once with the result before the commit, in every case but
    * a dry run. For `failed` and `superseded` that is a transaction of its own. `rollback` undoes an apply that has been
-   * superseded meanwhile. `took` are the stages of the apply so far. May be called again when the database asks to repeat the transaction.
+   * superseded meanwhile. `took` are the stages of the apply so far. May be called again when the database asks to repeat the transaction,
+   * or answers `notMoved`. `last`, where it is given, may be called as that of a transaction; what was committed so is `committed`.
    */
-  readonly finish?: (tx: Sql, result: ApplyResult, took: readonly StageTiming[]) => Promise<'commit' | 'rollback'>;
+  readonly finish?: (
+    tx: Sql,
+    result: ApplyResult,
+    took: readonly StageTiming[],
+    last?: () => void,
+  ) => Promise<'commit' | 'committed' | 'rollback'>;
 }
 
 export interface PlanMemo {
@@ -150,14 +156,24 @@ export interface JudgedPlan {
   readonly sides?: ImpactSides;
 }
 
+/** What a plan under the project's lock begins with; where nothing has changed, that is all that is read. */
+export interface FirstLook {
+  readonly found: Awaited<ReturnType<typeof readOwners>>;
+  readonly kept: KeptPlan | undefined;
+}
+
+/** Asks for both in one message. */
+export async function lookFirst(ctx: FlowContext, tx: Sql, request: ApplyRequest): Promise<FirstLook> {
+  const [found, kept] = await Promise.all([readOwners(tx, request.projectId), recall(ctx, tx, request)]);
+  return { found, kept };
+}
+
 /**
- * The plan of a tree for the project as the transaction sees it. `isLocked` says that the caller holds its
- * lock. Throws Fault `not_found` where project or repository is gone.
+ * The plan of a tree for the project as the transaction sees it. `first` was read under the project's lock; absent where the
+ * caller does not hold it. Throws Fault `not_found` where project or repository is gone.
  */
-export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest, isLocked = false): Promise<Plan> {
-  // Asked for with the owners, in one message: where nothing has changed, that is all that is read.
-  const memo = !isLocked ? undefined : recall(ctx, tx, request);
-  const [found, kept] = await Promise.all([readOwners(tx, request.projectId), memo]);
+export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest, first?: FirstLook): Promise<Plan> {
+  const { found, kept } = first ?? { found: await readOwners(tx, request.projectId), kept: undefined };
   if (found === undefined) throw new Fault('not_found', 'project-not-found', 'The project does not exist any more.');
   const { orgId, owners } = found;
   const owner = ownerOf(request, owners);

@@ -5,10 +5,11 @@
 import { createHash } from 'node:crypto';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
-import { moveRun, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
+import { prepareMove, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
 import { type RepositoryState, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { wishFailing } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../../adapters/store/store.ts';
+import { failpoint } from '../../base/failpoint.ts';
 import { noteOnboarded } from '../../adapters/store/tenancy/tenancy.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
@@ -199,7 +200,8 @@ export async function reportSync(
   applied: AppliedTree,
   result: ApplyResult,
   took: readonly StageTiming[],
-): Promise<'commit' | 'rollback'> {
+  last?: () => void,
+): Promise<'commit' | 'committed' | 'rollback'> {
   const { ctx, repository, run } = task;
   const { resolved, tree, lazyId } = applied;
   const now = ctx.runtime.now();
@@ -236,14 +238,23 @@ export async function reportSync(
   const state = isGood
     ? appliedState(task, current, tree.files.snapshotId, tree.output.templateLock)
     : { ...clearedCondition, seenCommit: tree.tip.commit, seenHash: resolved.hash };
-  // One message: where the run is not ours any more, all of it is taken back.
-  const [isOurs] = await Promise.all([
-    moveRun(tx, id, patch, now, ctx.daemonId),
+  const move = await prepareMove({ id, patch, now, heldBy: ctx.daemonId });
+  const alongside = (): Promise<void>[] => [
     updateState(tx, repository.id, state, now),
     keepQuarantine(task, tx, tree.tip.commit, isGood),
     askForStatus(tx, repository, tree.tip.commit),
     run.putDown(tx),
-  ]);
+  ];
+  // One message, the commit with it: where the run is not ours any more, the server commits nothing of it.
+  if (last !== undefined && run.id !== null) {
+    failpoint('apply.before-commit');
+    const asked = [move.runLast(tx), ...alongside()];
+    last();
+    await Promise.all(asked);
+    return 'committed';
+  }
+  // One message: where the run is not ours any more, all of it is taken back.
+  const [isOurs] = await Promise.all([move.run(tx), ...alongside()]);
   if (isOurs) return 'commit';
   run.notYet();
   return 'rollback';

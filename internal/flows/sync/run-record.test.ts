@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Sql } from '../../adapters/store/store.ts';
-import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
+import { errorCode, type Sql } from '../../adapters/store/store.ts';
+import { insertRun, moveRun, notMoved, prepareMove } from '../../adapters/store/repositories/reconciles.ts';
 import { repositoryById, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { agentFile, type Bench, runsOf, startBench, word } from './sync-testkit.ts';
 import { RunConflict, RunRecord } from './run-record.ts';
@@ -73,6 +73,20 @@ describe('the row of a run', () => {
     await ctx.db.query('delete from svc.reconciles where id = any($1::uuid[])', [[first.id, second.id]]);
     const third = await ended();
     assert.ok(third.bytes > 1_000, 'whole again');
+    // With the commit in the same message: what has ended is not moved again, and nothing beside that stands.
+    const patch = { status: 'failed', detail: 'again' } as const;
+    const move = await prepareMove({ id: third.id, patch, now: ctx.runtime.now() });
+    const both = ctx.db.tx(async (tx) => {
+      const moving = [
+        move.runLast(tx),
+        tx.query(`update svc.reconciles set detail = 'seen' where id = $1::uuid`, [third.id]),
+      ];
+      tx.last();
+      await Promise.all(moving);
+    });
+    await assert.rejects(both, (error) => errorCode(error) === notMoved);
+    const text = 'select status, detail from svc.reconciles where id = $1::uuid';
+    assert.deepEqual((await ctx.db.query(text, [third.id])).rows, [{ status: 'unchanged', detail: null }]);
   });
 });
 

@@ -177,8 +177,8 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
     return status === 'held' && repository.state.seenCommit !== tree.tip.commit;
   };
   const isLazy = run.id === null;
-  const finish: NonNullable<ApplyRequest['finish']> = (tx, result, took) =>
-    reportSync(task, tx, { resolved, tree, lazyId, isNews }, result, took);
+  const finish: NonNullable<ApplyRequest['finish']> = (tx, result, took, last) =>
+    reportSync(task, tx, { resolved, tree, lazyId, isNews }, result, took, last);
   const result = await task.ports.applying(
     repository.projectId,
     async () => {

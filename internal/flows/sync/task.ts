@@ -24,6 +24,8 @@ export interface SyncTask {
   readonly connections: readonly string[];
   readonly reason: WishReason;
   readonly request: SyncRequest;
+  /** Unclean ends in a row at which it was in hand. */
+  readonly ends: number;
   /** Aborted when something newer is wanted, or the daemon drains. */
   readonly signal: AbortSignal;
   readonly reader: SourceReader;
@@ -39,15 +41,19 @@ export interface TakeOptions {
   readonly catalog: CatalogPorts;
 }
 
+/** The strand of a daemon's work in which it syncs a repository. */
+const laneOf = (repositoryId: string): string => `sync:${repositoryId}`;
+
 /**
- * Takes the run that waits here, if there is one. `gone`: there is no such repository, or it is suspended and nobody asked by
- * hand. The reader of a task is to be closed.
+ * Takes the run that waits here, if there is one, and notes the sync in hand, in one statement: `withSuspicion` goes on from
+ * there and puts it down. `gone`: there is no such repository, or it is suspended and nobody asked by hand; then nothing is
+ * in hand. The reader of a task is to be closed.
  */
 export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<SyncTask | 'gone'> {
   const { repositoryId, signal, health, ports, catalog } = options;
-  const found = await repositoryInHand(ctx.db, repositoryId, ctx.daemonId);
+  const found = await repositoryInHand(ctx.db, repositoryId, { daemonId: ctx.daemonId, lane: laneOf(repositoryId) });
   if (found === undefined) return 'gone';
-  const { repository, project, connections, waiting } = found;
+  const { repository, project, connections, waiting, ends } = found;
   if (waiting === null && repository.suspended) return 'gone';
   const reason = (waiting?.reason ?? options.reason) as WishReason;
   const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
@@ -62,6 +68,7 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
     connections,
     reason,
     request,
+    ends,
     signal,
     reader: createReader({
       source: openRepository(ctx, project, repository),
@@ -88,10 +95,9 @@ export async function withSuspicion<T>(
   act: () => Promise<T>,
   isOver: (outcome: T) => boolean,
 ): Promise<T | undefined> {
-  const { ctx, repository } = task;
+  const { ctx, repository, ends } = task;
   const { id } = repository;
-  const taken = { kind: 'sync', lane: `sync:${id}`, ids: [id] } as const;
-  const ends = (await takeInHand(ctx, taken)).get(id) ?? 0;
+  const taken = { kind: 'sync', lane: laneOf(id), ids: [id] } as const;
   const run = async (): Promise<T> => {
     failpoint('sync.run', repository.name);
     const outcome = await act();

@@ -5,15 +5,10 @@
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
-import { jsonRows } from '../../../base/concurrency.ts';
+import type { ReconcileReason, ReconcileStatus, StageTiming } from './run-writes.ts';
 
-export type ReconcileReason = 'push' | 'poll' | 'manual' | 'watch' | 'resync' | 'apply';
-export type ReconcileStatus = 'running' | 'applied' | 'unchanged' | 'held' | 'failed' | 'superseded' | 'quarantined';
-
-export interface StageTiming {
-  readonly name: string;
-  readonly ms: number;
-}
+export { insertRun, moveRun, notMoved, prepareMove, reconcileChannel } from './run-writes.ts';
+export type { NewRun, ReconcileReason, ReconcileStatus, RunPatch, StageTiming } from './run-writes.ts';
 
 export interface ReconcileRow {
   readonly id: string;
@@ -41,9 +36,6 @@ export interface ReconcileRow {
   readonly about: CommitAbout | null;
 }
 
-/** The channel on which every change of a run is notified, with the project's id. Wakes; polling is the truth. */
-export const reconcileChannel = 'svc_reconciles';
-
 const selected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
   repository_name as repository, commit, reason, status, condition, detail, daemon_id as "daemonId",
   started_at as "startedAt", finished_at as "finishedAt", stages, actions, consequences, diagnostics, webhooks,
@@ -54,151 +46,6 @@ const rowSelected = `id, seq, version, project_id as "projectId", repository_id 
   repository_name as repository, commit, reason, status, condition, left(detail, 500) as detail,
   started_at as "startedAt", finished_at as "finishedAt", '[]'::jsonb as stages, '[]'::jsonb as actions,
   '[]'::jsonb as diagnostics, request, about`;
-
-/** As SQL, of SQL: what a commit says of itself, of the run that is repeated, else of one of the repository's latest fifty. */
-const aboutOf = (repository: string, commit: string, request: string): string =>
-  `coalesce((select o.about from svc.reconciles o where o.id = (${request} ->> 'from')::uuid),
-     (select o.about from (select about, commit from svc.reconciles
-         where repository_id = ${repository} order by seq desc limit 50) o
-       where o.commit = ${commit} and o.about is not null limit 1))`;
-
-export interface NewRun {
-  readonly id: string;
-  readonly projectId: string;
-  readonly repositoryId: string | null;
-  readonly repositoryName: string | null;
-  readonly commit: string | null;
-  readonly reason: ReconcileReason;
-  /** Null: it waits for a daemon to take it. */
-  readonly daemonId: string | null;
-  readonly startedAt: Date;
-  readonly request?: JsonObject;
-  readonly inputs?: unknown;
-}
-
-/** Starts a run. Fails on `reconciles_one_running` where the repository has one already. */
-export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
-  await sql.query(
-    `with made as (
-       insert into svc.reconciles
-         (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
-          request, inputs, about)
-       values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
-         $9::jsonb, $10::jsonb, ${aboutOf('$3::uuid', '$5::text', '$9::jsonb')})
-       returning project_id)
-     select svc.tell('${reconcileChannel}', project_id::text) from made`,
-    [
-      run.id,
-      run.projectId,
-      run.repositoryId,
-      run.repositoryName,
-      run.commit,
-      run.reason,
-      run.daemonId,
-      run.startedAt,
-      JSON.stringify(run.request ?? { kind: 'sync' }),
-      JSON.stringify(run.inputs ?? {}),
-    ],
-    'insert-run',
-  );
-}
-
-/** What a run is moved with; an absent key stays. `status` other than running ends it. */
-export interface RunPatch {
-  readonly status?: Exclude<ReconcileStatus, 'running'>;
-  readonly commit?: string;
-  readonly daemonId?: string | null;
-  readonly condition?: string;
-  readonly detail?: string;
-  readonly stages?: readonly StageTiming[];
-  readonly actions?: readonly unknown[];
-  readonly consequences?: unknown;
-  readonly diagnostics?: readonly unknown[];
-  readonly webhooks?: readonly unknown[];
-  readonly inputs?: unknown;
-  readonly about?: CommitAbout;
-}
-
-const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, string] } = {
-  status: ['status', 'text'],
-  commit: ['commit', 'text'],
-  daemonId: ['daemon_id', 'uuid'],
-  condition: ['condition', 'text'],
-  detail: ['detail', 'text'],
-  stages: ['stages', 'jsonb'],
-  actions: ['actions', 'jsonb'],
-  consequences: ['consequences', 'jsonb'],
-  diagnostics: ['diagnostics', 'jsonb'],
-  webhooks: ['webhooks', 'jsonb'],
-  inputs: ['inputs', 'jsonb'],
-  about: ['about', 'jsonb'],
-};
-
-/**
- * The run of this process that was written last with a list: of actions, or of webhooks. A tree that changes nothing has the
- * same lists with every sync, of hundreds of kilobytes each: the database copies them from row to row, compressed as they are.
- */
-const writtenBy = new WeakMap<object, string>();
-
-/** Rows of a list that are made into text without a pause, so that what is asked for besides goes in the same message. */
-const atOnce = 20;
-
-/**
- * Moves a running run. False: it is not running any more (superseded, or taken over), and the caller must stop without
- * writing anything else. `heldBy`, when given, must be the daemon that runs it (null: that nobody does yet).
- */
-export async function moveRun(
-  sql: Sql,
-  id: string,
-  patch: RunPatch,
-  now: Date,
-  heldBy?: string | null,
-  inFull = false,
-): Promise<boolean> {
-  const values: unknown[] = [id];
-  const sets = [`version = nextval('svc.reconcile_versions')`];
-  let source = '';
-  for (const [key, value] of Object.entries(patch) as [keyof RunPatch, unknown][]) {
-    const [column, type] = columns[key];
-    const isLong = Array.isArray(value) && value.length > atOnce;
-    const from = isLong && patch.status === 'unchanged' && !inFull ? writtenBy.get(value) : undefined;
-    if (from !== undefined) {
-      values.push(from);
-      const of = `svc.reconciles o where o.id = $${values.length}::uuid and o.status = 'unchanged'`;
-      sets.push(`${column} = (select o.${column} from ${of})`);
-      source += ` and exists (select from ${of})`;
-      continue;
-    }
-    values.push(type !== 'jsonb' ? value : isLong ? await jsonRows(value) : JSON.stringify(value));
-    sets.push(`${column} = $${values.length}::${type}`);
-  }
-  if (patch.commit !== undefined && patch.about === undefined) {
-    const commit = `$${values.indexOf(patch.commit) + 1}::text`;
-    sets.push(`about = coalesce(r.about, ${aboutOf('r.repository_id', commit, 'r.request')})`);
-  }
-  if (patch.status !== undefined) {
-    values.push(now);
-    sets.push(`finished_at = $${values.length}::timestamptz`);
-  }
-  let holder = '';
-  if (heldBy !== undefined) {
-    values.push(heldBy);
-    holder = `and daemon_id is not distinct from $${values.length}::uuid`;
-  }
-  const { rowCount } = await sql.query(
-    `with moved as (
-       update svc.reconciles r set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder} ${source}
-       returning project_id)
-     select svc.tell('${reconcileChannel}', project_id::text) from moved`,
-    values,
-  );
-  // The run that has them is gone, or its transaction was taken back.
-  if (rowCount === 0 && source !== '') return moveRun(sql, id, patch, now, heldBy, true);
-  if (rowCount > 0 && patch.status === 'unchanged') {
-    for (const list of [patch.actions, patch.webhooks]) if (list !== undefined) writtenBy.set(list, id);
-  }
-  return rowCount > 0;
-}
 
 /** The run of a repository that is running, if there is one. */
 export async function runningRun(sql: Sql, repositoryId: string): Promise<ReconcileRow | undefined> {

@@ -177,35 +177,53 @@ export interface InHand {
   readonly connections: readonly string[];
   /** Its run that waited for a daemon, if there is one; it is the asking daemon's from now on. */
   readonly waiting: Pick<ReconcileRow, 'id' | 'reason' | 'request'> | null;
+  /** Unclean ends in a row at which its sync was in hand. */
+  readonly ends: number;
 }
 
 /**
  * All that the beginning of a sync needs to know, in one statement, which also takes the run that waits for a daemon, for
- * this one (null: for none, and none is taken); undefined also where the project is archived: then nothing is taken.
+ * this one, and notes the sync in hand of its strand `lane` (in-hand.ts), but where nobody asked for one that is suspended
+ * (`by` null: nothing is taken or noted); undefined also where the project is archived: then nothing is either. As with the
+ * note alone, its commit is not waited for to be on the disk: where the database's machine loses it, the run waits again,
+ * and what this daemon writes to it is refused.
  */
-export async function repositoryInHand(sql: Sql, id: string, daemonId: string | null): Promise<InHand | undefined> {
+export async function repositoryInHand(
+  sql: Sql,
+  id: string,
+  by: { readonly daemonId: string; readonly lane: string } | null,
+): Promise<InHand | undefined> {
   const { rows } = await sql.query<Raw & Omit<InHand, 'repository'> & { told: unknown }>(
-    `with taken as (
+    `with quick as materialized (
+       select set_config('synchronous_commit', 'off', true) as off where $2::uuid is not null
+     ), taken as (
        update svc.reconciles x set version = nextval('svc.reconcile_versions'), daemon_id = $2::uuid
         where x.repository_id = $1::uuid and x.status = 'running' and x.daemon_id is null and $2::uuid is not null
           and exists (select from svc.repositories r join svc.projects p on p.id = r.project_id
             where r.id = $1::uuid and p.archived_at is null)
-        returning x.id, x.reason, x.request, x.project_id)
+        returning x.id, x.reason, x.request, x.project_id
+     ), noted as (
+       insert into svc.in_hand (daemon_id, lane, kind, ids, alone)
+         select $2::uuid, $3::text, 'sync', array[r.id::text], false
+           from quick, svc.repositories r join svc.projects p on p.id = r.project_id
+          where r.id = $1::uuid and p.archived_at is null and (not r.suspended or exists (select from taken))
+       on conflict (daemon_id, lane) do update set kind = excluded.kind, ids = excluded.ids, alone = excluded.alone)
      select ${selected},
        json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
        array(select c.name from svc.connections c
          where c.project_id = r.project_id and c.provider = 'codehost' and c.status in ('active', 'degraded') order by c.name collate "C") as connections,
        (select json_build_object('id', x.id, 'reason', x.reason, 'request', x.request) from taken x) as waiting,
+       coalesce((select u.ends from svc.suspects u where u.kind = 'sync' and u.id = r.id::text), 0) as ends,
        (select svc.tell('${reconcileChannel}', x.project_id::text) from taken x) as told
        from ${joined} join svc.projects p on p.id = r.project_id join svc.orgs o on o.id = p.org_id
       where r.id = $1::uuid and p.archived_at is null`,
-    [id, daemonId],
+    [id, by?.daemonId ?? null, by?.lane ?? null],
     'repository-in-hand',
   );
   const [row] = rows;
   if (row === undefined) return undefined;
-  const { project, connections, waiting, told: _told, ...repository } = row;
-  return { repository: revived(repository as Raw), project, connections, waiting };
+  const { project, connections, waiting, ends, told: _told, ...repository } = row;
+  return { repository: revived(repository as Raw), project, connections, waiting, ends };
 }
 
 /** Locks the row until the end of the transaction, so that two decisions about one repository follow each other. */

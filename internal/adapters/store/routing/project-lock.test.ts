@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { Fault } from '../../../domain/fault.ts';
-import { type Database, openDatabase } from '../store.ts';
+import { type Database, openDatabase, type Sql } from '../store.ts';
 import { inApply, inProject, lockProject, unlessBusy } from './project-lock.ts';
 import { lockRouting } from './routing-lock.ts';
 
@@ -105,6 +105,25 @@ describe('waiting for a project', () => {
     free();
     await over;
     assert.equal(await inApply(t.db, id, async () => 'mine'), 'mine');
+  });
+
+  it('is given what was asked for with the lock where that was free, and asks anew where it has waited', async () => {
+    const id = randomUUID();
+    let asked = 0;
+    const early = (tx: Sql) =>
+      tx.query<{ n: number }>('select count(*)::int as n from pg_locks', []).then(() => (asked += 1));
+    const given = (): Promise<number | undefined> => inApply(t.db, id, async (_tx, read) => read, { early });
+    assert.deepEqual([await given(), asked], [1, 1]);
+    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
+    const { promise: isHeld, resolve: holds } = Promise.withResolvers<void>();
+    const over = inApply(other, id, async () => (holds(), freed));
+    await isHeld;
+    const waiting = given();
+    while (asked < 2) await new Promise((resolve) => setImmediate(resolve));
+    free();
+    assert.equal(await waiting, undefined);
+    await over;
+    assert.equal(asked, 2);
   });
 
   it('who waits gets it as soon as it is free, in the order of asking', async () => {

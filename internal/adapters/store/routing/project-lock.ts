@@ -6,7 +6,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../../domain/fault.ts';
-import { type Database, errorCode, type Sql, type TxOptions } from '../store.ts';
+import { type Database, errorCode, type Sql, type Tx, type TxOptions } from '../store.ts';
 import { held, type RoutingTx } from './routing-lock.ts';
 
 const limits = {
@@ -111,27 +111,41 @@ export const inProject = <T>(
   options?: ProjectTxOptions,
 ): Promise<T> => underLock(db, 'svc.routing', projectId, (tx) => fn(held(tx, projectId)), options);
 
+export interface ApplyTxOptions<E> extends ProjectTxOptions {
+  /**
+   * What is asked for in the message that takes the lock, behind it: each statement sees what was committed before it, so that
+   * what it reads is read under the lock. `fn` is given the answer, or undefined where the lock was not to be had at once.
+   */
+  readonly early?: (tx: Sql) => Promise<E>;
+}
+
 /** The same with the apply lock of a project, which need not be there any more. */
-export const inApply = <T>(
+export const inApply = <T, E = undefined>(
   db: Database,
   projectId: string,
-  fn: (tx: Sql) => Promise<T>,
-  options?: ProjectTxOptions,
+  fn: (tx: Tx, early: E | undefined) => Promise<T>,
+  options?: ApplyTxOptions<E>,
 ): Promise<T> => underLock(db, 'svc.project', projectId, fn, options);
 
-async function underLock<T>(
+async function underLock<T, E = undefined>(
   db: Database,
   lock: Lock,
   projectId: string,
-  fn: (tx: Sql) => Promise<T>,
-  { waitMs = limits.waitMs, ...options }: ProjectTxOptions = {},
+  fn: (tx: Tx, early: E | undefined) => Promise<T>,
+  { waitMs = limits.waitMs, early, ...options }: ApplyTxOptions<E> = {},
 ): Promise<T> {
   const until = performance.now() + waitMs;
   const key = keyOf(lock, projectId);
   const done = await inLockTurn(db, key, waitMs, async () => {
-    const attempt = async (tx: Sql): Promise<{ readonly value: T } | undefined> => {
-      if (!(await take(db, tx, key, until - performance.now()))) return undefined;
-      return { value: await fn(tx) };
+    let isFirst = true;
+    const attempt = async (tx: Tx): Promise<{ readonly value: T } | undefined> => {
+      const taking = take(db, tx, key, until - performance.now());
+      // Once: who tries again and again asks for the lock alone.
+      const asked = isFirst ? early?.(tx) : undefined;
+      isFirst = false;
+      const [taken, read] = await Promise.all([taking, asked]);
+      if (taken === 'no') return undefined;
+      return { value: await fn(tx, taken === 'at-once' ? read : undefined) };
     };
     for (;;) {
       const result = await db.tx(attempt, options).catch((error: unknown) => {
@@ -152,23 +166,23 @@ const keyOf = (lock: Lock, projectId: string): string => `${lock}:${projectId}`;
 const numberOf = 'hashtextextended($1::text, 0)';
 
 /** Takes the lock, waiting for it in the database where few enough do. */
-async function take(db: Database, tx: Sql, key: string, leftMs: number): Promise<boolean> {
+async function take(db: Database, tx: Sql, key: string, leftMs: number): Promise<'at-once' | 'waited' | 'no'> {
   const { rows } = await tx.query<{ mine: boolean; limit: string }>(
     `select pg_try_advisory_xact_lock(${numberOf}) as mine, current_setting('lock_timeout') as limit`,
     [key],
     'try-lock-project',
   );
   const [first] = rows;
-  if (first?.mine === true) return true;
+  if (first?.mine === true) return 'at-once';
   const queues = queuesOf(db);
-  if (leftMs < 1 || queues.waiters >= limits.waitersMax) return false;
+  if (leftMs < 1 || queues.waiters >= limits.waitersMax) return 'no';
   queues.waiters += 1;
   try {
     const waitMs = Math.min(Math.ceil(leftMs), limits.waitMs);
     await tx.query(`select set_config('lock_timeout', $1::text, true)`, [`${waitMs}ms`]);
     await tx.query(`select pg_advisory_xact_lock(${numberOf})`, [key]);
     await tx.query(`select set_config('lock_timeout', $1::text, true)`, [first?.limit ?? '0']);
-    return true;
+    return 'waited';
   } catch (error) {
     if (errorCode(error) === '55P03') throw new StillHeld();
     throw error;

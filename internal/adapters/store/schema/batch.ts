@@ -16,7 +16,7 @@ interface Connection {
 /** A query of `pg`, as far as it is needed here: it writes its own messages and reads its own answer. */
 interface Query {
   callback: (error: Error | null, result?: pg.QueryResult) => void;
-  readonly name?: string;
+  name?: string | undefined;
   readonly text: string;
   readonly _result: { _types: unknown };
   prepare(connection: Connection): void;
@@ -45,8 +45,10 @@ export class Batch {
   constructor(statements: readonly pg.QueryConfig[], types: unknown, answerMs: number | undefined) {
     this.statements = statements;
     this.query_timeout = answerMs === undefined ? undefined : answerMs * statements.length;
-    this.#queries = statements.map((statement) => {
-      const query = new pg.Query({ ...statement }) as unknown as Query;
+    this.#queries = statements.map(({ text, values, name }) => {
+      // Of a whole configuration it would make a copy, property by property.
+      const query = new pg.Query(text, values) as unknown as Query;
+      query.name = name;
       query._result._types = types;
       query.callback = (error, result) => {
         if (error !== null) this.#failure ??= error;
