@@ -146,7 +146,11 @@ async function startDaemon(collector: string): Promise<void> {
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
   await new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (chunk: Buffer) => chunk.includes('"event":"ready"') && resolve());
+    let said = '';
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      said += chunk;
+      if (said.includes('"event":"ready"')) resolve();
+    });
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`svcd ended with ${code}: ${log}`)));
   });

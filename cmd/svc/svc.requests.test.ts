@@ -9,7 +9,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
-import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
+import { callSvc, emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
 const p = '/api/v1/orgs/acme/projects/ops';
 const value = 'v4lue-that-is-secret';
@@ -63,7 +63,9 @@ function svc(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
     SVC_ORG: 'acme',
     SVC_PROJECT: 'ops',
   };
-  return runSvc(home.path, args, { ...options, env: { ...env, ...options.env } });
+  // Whatever a signal may end is a process of its own.
+  const run = options.signal === undefined ? callSvc : runSvc;
+  return run(home.path, args, { ...options, env: { ...env, ...options.env } });
 }
 
 interface Case {

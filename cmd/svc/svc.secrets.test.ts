@@ -6,7 +6,7 @@ import { appendFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
-import { emptyHome, type Ran, runSvc } from './testkit.ts';
+import { callSvc, emptyHome, type Ran } from './testkit.ts';
 
 let daemon: TestDaemon;
 let home: Awaited<ReturnType<typeof emptyHome>>;
@@ -20,7 +20,7 @@ after(async () => {
 });
 
 const svc = (args: readonly string[], stdin?: string): Promise<Ran> =>
-  runSvc(home.path, args, {
+  callSvc(home.path, args, {
     env: { SVC_URL: daemon.url, SVC_TOKEN: daemon.token, SVC_ORG: 'default', SVC_PROJECT: 'default' },
     ...(stdin !== undefined && { stdin }),
   });

@@ -1,4 +1,4 @@
-// The commands that need a server, as processes of their own against a real daemon on a real database.
+// The commands that need a server, against a real daemon on a real database; those that a signal ends as processes of their own.
 
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
-import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
+import { callSvc, emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
 const demo = join(import.meta.dirname, '../../testdata/demo');
 
@@ -27,7 +27,10 @@ after(async () => {
 
 /** With client.json of the daemon's data directory, as on the machine where it runs. */
 const svc = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
-  runSvc(home.path, args, { ...options, env: { SVC_DATA_DIR: daemon.dataDir, ...options.env } });
+  (options.signal === undefined ? callSvc : runSvc)(home.path, args, {
+    ...options,
+    env: { SVC_DATA_DIR: daemon.dataDir, ...options.env },
+  });
 
 async function json(...args: string[]): Promise<Record<string, unknown>> {
   const { code, stdout, stderr } = await svc([...args, '--json']);
@@ -131,7 +134,7 @@ test('logs -f tells runs as they happen, one JSON line a change, and ends at Ctr
   });
   // Whenever the follower has opened its stream, one of these runs is after that. One at a time: a slow machine would
   // otherwise start them faster than they end.
-  while (!stop.signal.aborted) await svc(['repo', 'sync', 'fleet']);
+  while (!stop.signal.aborted) await svc(['repo', 'sync', 'fleet', '--wait']);
   const { code, stdout } = await followed;
   assert.equal(code, 130);
   const lines = stdout
@@ -204,7 +207,8 @@ test('tenants, members, tokens and the audit are there', async () => {
   const dead = await svc(['agent', 'list'], { env: { SVC_TOKEN: made.stdout.trim() } });
   assert.equal(dead.code, 1);
   assert.match(dead.stderr, /the token is not valid there/);
-  assert.match((await svc(['audit', 'list'])).stdout, /repository\.created/);
+  assert.match((await svc(['audit', 'list'])).stdout, /project_member\.removed/);
+  assert.match((await svc(['audit', 'list', '--action', 'repository.created'])).stdout, /Repository fleet /);
 });
 
 test('service accounts, archived projects and the exported audit are there', async () => {

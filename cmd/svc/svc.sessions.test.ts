@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
-import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
+import { callSvc, emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
 const head = 'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: base } }';
 const agents = (severity: string): string => `name: triage
@@ -51,7 +51,11 @@ after(async () => {
 });
 
 const svc = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
-  runSvc(home.path, args, { ...options, env: { SVC_DATA_DIR: daemon.dataDir, ...options.env } });
+  // Whatever a signal may end is a process of its own, as it is for people.
+  (options.signal === undefined ? callSvc : runSvc)(home.path, args, {
+    ...options,
+    env: { SVC_DATA_DIR: daemon.dataDir, ...options.env },
+  });
 async function told(args: readonly string[], options: RunOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await svc(args, options);
   assert.equal(code, 0, stderr);
