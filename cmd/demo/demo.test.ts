@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { embeddedPid } from '../../internal/base/testkit/daemon.ts';
+import { copyPrepared, embeddedPid } from '../../internal/base/testkit/daemon.ts';
 
 const main = join(import.meta.dirname, 'main.ts');
 
@@ -126,6 +126,7 @@ test('REPO=<path> watches the user’s own folder, and says so when its tree is 
   const fleet = join(home, 'my fleet');
   await mkdir(join(fleet, '.svc/agents'), { recursive: true });
   await writeFile(join(fleet, '.svc/agents/a.yaml'), 'name: default\nharnes: harness-a\nconcurrency: 2\n');
+  await copyPrepared(join(home, 'own'));
   const demo = startDemo(['--repo', fleet], { SVC_DATA_DIR: join(home, 'own') });
   await demo.shows(/Ctrl-C stops everything/);
   assert.match(demo.output(), /a\.yaml:3:14: error \[concurrency-invalid\]/);
@@ -143,6 +144,7 @@ test('a taken port is told and a free one used; a path that is not there ends it
   const address = server.address();
   const port = typeof address === 'object' ? address?.port : undefined;
   try {
+    await copyPrepared(join(home, 'taken'));
     const demo = startDemo([], { SVC_DATA_DIR: join(home, 'taken'), SVC_LISTEN: `127.0.0.1:${port}` });
     await demo.shows(/svcd serves http:\/\/127\.0\.0\.1:\d+;/);
     assert.match(

@@ -12,6 +12,7 @@ import pg from 'pg';
 import {
   type Api,
   apiClient,
+  copyPrepared,
   embeddedPid,
   readClientFile,
   type SpawnedDaemon,
@@ -43,7 +44,7 @@ let home: { readonly path: string; remove(): Promise<void> };
 let data: { readonly path: string; remove(): Promise<void> };
 let daemon: SpawnedDaemon | undefined;
 before(async () => {
-  [home, data] = [await emptyHome(), await tempDataDir()];
+  [home, data] = [await emptyHome(), await tempDataDir({ empty: true })];
 });
 after(async () => {
   await daemon?.kill('SIGKILL');
@@ -69,6 +70,7 @@ async function transcript(api: Api, session: string): Promise<string> {
 
 test('what a backup saved of a daemon under traffic is whole after a wipe, and sessions go on', async () => {
   const source = join(data.path, 'a');
+  await copyPrepared(source);
   daemon = spawnDaemon({ dataDir: source, env: harness });
   const { url } = await daemon.ready;
   const { token } = readClientFile(source);
@@ -141,9 +143,17 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   // Every report that was acknowledged before the backup began is there, and none twice.
   const wanted = ['disk full', 'again', ...before];
   await until(async () => {
-    const { items } = (await second('GET', 'P/events?key=webhook.received&limit=200')).body as unknown as {
-      items: { payload: { title: string }; routerStatus: string }[];
-    };
+    const items: { payload: { title: string }; routerStatus: string }[] = [];
+    // However many came in while it was saved.
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const at: string = cursor === '' ? '' : `&cursor=${cursor}`;
+      const page = (await second('GET', `P/events?key=webhook.received&limit=200${at}`)).body as unknown as {
+        items: typeof items;
+        nextCursor: string | null;
+      };
+      items.push(...page.items);
+      cursor = page.nextCursor;
+    }
     const titles = items.map((item) => item.payload.title);
     assert.equal(new Set(titles).size, titles.length);
     const isThere = wanted.every((title) =>

@@ -63,9 +63,7 @@ function svc(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
     SVC_ORG: 'acme',
     SVC_PROJECT: 'ops',
   };
-  // Whatever a signal may end is a process of its own.
-  const run = options.signal === undefined ? callSvc : runSvc;
-  return run(home.path, args, { ...options, env: { ...env, ...options.env } });
+  return (options.signal ? runSvc : callSvc)(home.path, args, { ...options, env: { ...env, ...options.env } });
 }
 
 interface Case {

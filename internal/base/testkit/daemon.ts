@@ -4,7 +4,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -232,6 +232,15 @@ export async function embeddedPid(dataDir: string): Promise<number | undefined> 
   }
 }
 
+/** Makes a data directory at `path` whose embedded server is a copy of the run's prepared one; none where a run has none. */
+export async function copyPrepared(path: string): Promise<void> {
+  const prepared = process.env[dataDirVariable];
+  if (prepared === undefined) return;
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  // With its owners, which the server's user is among.
+  await promisify(execFile)('cp', ['-a', `${prepared}/.`, path]);
+}
+
 /**
  * A data directory for spawned daemons; `remove` stops a server that a killed one has left. Its embedded server is a copy
  * of the run's prepared one, which has the migrations and no rows (initialising takes longer than most tests); `empty`
@@ -241,9 +250,7 @@ export async function tempDataDir(
   options: { empty?: boolean } = {},
 ): Promise<{ path: string; remove(): Promise<void> }> {
   const path = await mkdtemp(join(tmpdir(), 'svc-data-'));
-  const prepared = process.env[dataDirVariable];
-  // With its owners, which the server's user is among.
-  if (prepared !== undefined && options.empty !== true) await promisify(execFile)('cp', ['-a', `${prepared}/.`, path]);
+  if (options.empty !== true) await copyPrepared(path);
   return {
     path,
     async remove() {
