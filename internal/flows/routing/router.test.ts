@@ -11,6 +11,10 @@ import { settled } from './routing-testkit.ts';
 import { orderedIds } from '../../base/ids.ts';
 import { Router } from './router.ts';
 
+/** Of this database alone: the server is shared. */
+const locksWaitedFor = `select count(*)::int as n from pg_locks l join pg_database d on d.oid = l.database
+  where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`;
+
 /** A project beside that of the bench. */
 async function addProject({ db }: Bench): Promise<string> {
   const id = randomUUID();
@@ -135,10 +139,9 @@ describe('the router', () => {
       await mayCommit.promise;
     });
     const ids = await isRecorded.promise;
-    const waiting = `select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted`;
     const early = await spent(async () => {
       router.expect(projectId, ids);
-      while ((await other.query<{ n: number }>(waiting)).rows[0]?.n !== 1) await sleep(5);
+      while ((await other.query<{ n: number }>(locksWaitedFor)).rows[0]?.n !== 1) await sleep(5);
       mayCommit.resolve();
       await recording;
       router.wake(projectId, ids);
@@ -234,10 +237,7 @@ describe('the router', () => {
     // Longer than the router waits before it passes by.
     await sleep(300);
     assert.equal((await statuses([mine]))[0]?.status, 'pending');
-    const { rows } = await bench.db.query<{ n: number }>(
-      `select count(*)::int as n from pg_locks l join pg_database d on d.oid = l.database
-        where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`,
-    );
+    const { rows } = await bench.db.query<{ n: number }>(locksWaitedFor);
     assert.equal(rows[0]?.n, 0, 'nobody stands in the database and waits');
     free();
     await over;
