@@ -87,6 +87,48 @@ test('a tree that is too large in all is refused at the same file, with a cache 
   assert.equal(JSON.stringify(run(files, cache)), JSON.stringify(cold));
 });
 
+const tokens = 'labels: {t: "{{ $t }}"}\n';
+/** A fragment of five files is paid for once, or by each of the agents that gives it another variable. */
+const shares: readonly (readonly [
+  what: string,
+  fragment: string,
+  variable: (index: number) => string,
+  file: string,
+])[] = [
+  ['without variables', '', (index) => String(index), 'a133'],
+  ['with the same variables', tokens, () => 'same', 'a133'],
+  ['with variables of their own', tokens, (index) => String(index), 'a117'],
+];
+for (const [what, fragment, variable, file] of shares) {
+  test(`what agents import ${what} is paid for as often as it is merged`, () => {
+    const files: { [path: string]: string } = {};
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    for (const name of names) files[`fragments/${name}.yaml`] = `${fragment}notes-${name}: ${'x'.repeat(1_000_000)}\n`;
+    const imports = `imports: [${names.map((name) => `../fragments/${name}.yaml`).join(', ')}]\n`;
+    for (let index = 100; index < 140; index++)
+      files[`agents/a${index}.yaml`] = agent(`a${index}`, `${imports}variables: {t: ${variable(index)}}\n`);
+    const found = run(files).diagnostics.filter(({ code }) => code === 'tree-too-large');
+    assert.deepEqual(
+      found.map((one) => one.file),
+      [`.svc/agents/${file}.yaml`],
+    );
+  });
+}
+
+test('imports that are too many to merge are told at the one that is too much, and no more are read', () => {
+  const appended = repeat(40, () => '- ../fragments/more.yaml\n');
+  const output = run({
+    'agents/a.yaml': agent('a', `imports:\n- ../fragments/text.yaml\n${appended}`),
+    'fragments/text.yaml': `systemPrompt: ${'x'.repeat(1_000_000)}\n`,
+    'fragments/more.yaml': 'systemPrompt: {append: y}\n',
+  });
+  const found = output.diagnostics.filter(({ code }) => code === 'imports-too-large');
+  assert.deepEqual(
+    found.map(({ severity, line, message, hint }) => [severity, line, message, hint]),
+    [['error', 37, 'The imports up to this one are too much to merge', 'Import smaller files, or fewer of them.']],
+  );
+});
+
 test('layers that two agents share are not changed by merging over them', () => {
   const files = {
     'fragments/a.yaml':

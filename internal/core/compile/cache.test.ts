@@ -160,6 +160,11 @@ const changes: readonly (readonly [what: string, input: CompileInput, compiled: 
   ['its own text', whole({ '.svc/agents/plain.yaml': encoded(`${box}name: other\n`) }), ['plain']],
   ['a file that it imports', whole({ '.svc/fragments/f.yaml': encoded(`${box}imports: [g.yaml]\n`) }), ['uses']],
   ['one that this imports', whole({ '.svc/fragments/g.yaml': encoded('labels: {a: c}\n') }), ['uses']],
+  [
+    'a file that became too large',
+    whole({ '.svc/fragments/f.yaml': { ...tree['.svc/fragments/f.yaml'], tooLarge: true } }),
+    ['uses'],
+  ],
   ['a file outside', whole({ 'out.yaml': encoded('labels: {o: q}\n') }), ['uses']],
   ['a file that nothing imports', whole({ 'other.yaml': encoded('x') }), []],
   ['the version of a template', whole({}, { templates: kit('1.0.1') }), ['kit']],

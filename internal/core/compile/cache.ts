@@ -12,7 +12,8 @@ export interface Dependency {
   readonly kind: 'path' | 'template';
   /** A path of the tree, or a template specifier. */
   readonly name: string;
-  readonly state: string;
+  /** Null where it is not there: what rests on that has an error, and is not kept. */
+  readonly state: string | null;
 }
 
 /** One agent file, compiled. */

@@ -38,6 +38,28 @@ test('a path outside .svc that nobody has asked for is a need, and nothing else 
   assert.deepEqual(output.outside, ['b/c.yaml', 'p.md', 'z.yaml']);
 });
 
+test('of too many imports and of too many that are misspelt not all are looked at', () => {
+  const imports = (count: number): string => `[${'../fragments/f.yaml, '.repeat(count)}../../out.yaml]`;
+  const told = (count: number) => {
+    const files = { '.svc/agents/a.yaml': agent('a', imports(count)), '.svc/fragments/f.yaml': box };
+    const { diagnostics, needs } = compile(input(files));
+    const found = diagnostics.filter(({ severity }) => severity === 'error');
+    return [needs.paths, found.map(({ message, line, column, path }) => `${line}:${column} ${path} ${message}`)];
+  };
+  assert.deepEqual(told(999), [['out.yaml'], []]);
+  assert.deepEqual(told(1_000), [[], ['2:10 imports "imports" has more than 1000 entries']]);
+  const misspelt = `[${'../fragments/fragmnt.yaml, '.repeat(101)}]`;
+  const { diagnostics } = compile(
+    input({
+      '.svc/agents/a.yaml': agent('a', misspelt),
+      '.svc/agents/b.yaml': agent('b', misspelt),
+      '.svc/fragments/fragment.yaml': box,
+    }),
+  );
+  const hinted = diagnostics.filter(({ hint }) => hint === 'Did you mean .svc/fragments/fragment.yaml?');
+  assert.equal(hinted.length, 200);
+});
+
 test('a need that does not exist becomes an error at the import', () => {
   const given = input({ '.svc/agents/a.yaml': agent('a', '../../z.yaml') });
   const output = compile({ ...given, bundle: { ...given.bundle, absent: new Set(['z.yaml']) } });
@@ -93,6 +115,9 @@ test('imports may be nested a hundred levels and no deeper, whoever else imports
   );
   const together = compile(input({ ...deep, '.svc/agents/a.yaml': agent('a', '../fragments/f60.yaml') }));
   assert.deepEqual(together.diagnostics, alone.diagnostics);
+  // What was cut there is whole for others, who are blamed for what they lack.
+  const after = compile(input({ ...deep, '.svc/agents/c.yaml': 'imports: ../fragments/f60.yaml\n' }));
+  assert.deepEqual(codes(after), ['missing-field', 'import-too-deep']);
   assert.equal(needRoundsMax, 101);
 });
 

@@ -3,39 +3,22 @@
 
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
-import type { Diagnostic } from '../../domain/diagnostic.ts';
-import { compile, createCompileCache } from './compile.ts';
-import { agentHead, inputWith } from './testkit.ts';
-import type { CompileInput } from './types.ts';
-
-type Files = { readonly [path: string]: string | Partial<BundleEntry> };
-type Row = readonly [what: string, files: Files, more?: Partial<CompileInput>];
-
-const agentFile = '.svc/agents/a.yaml';
-const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-const inputOf = (files: Files): CompileInput =>
-  inputWith(
-    Object.fromEntries(Object.entries(files).map(([path, one]) => [path, typeof one === 'string' ? bytes(one) : one])),
-  );
-/** An agent that says this beside what each must. */
-const agent = (body: string): Files => ({ [agentFile]: agentHead + body });
-const importing = (text: string, more: Files = {}): Files => ({ ...agent(`imports: [${text}]\n`), ...more });
-const fragment = (body: string, own = ''): Files => ({
-  ...agent(`imports: ../fragments/f.yaml\n${own}`),
-  '.svc/fragments/f.yaml': body,
-});
-const list = (count: number, one: (index: number) => string): string =>
-  Array.from({ length: count }, (_, index) => one(index)).join('');
-
-const template = (version: string, requested: string): ReadonlyMap<string, ResolvedTemplate> => {
-  const specifier = `@a/b@${requested}`;
-  const entry: BundleEntry = { path: 'c.yaml', kind: 'file', oid: 'c', bytes: bytes('labels: {t: c}\n') };
-  const files = new Map([['c.yaml', entry]]);
-  return new Map([[specifier, { specifier, name: '@a/b', requested, version, integrity: 'dir-x', files }]]);
-};
-const failing = (error: UnresolvedTemplate['error'], detail: string): ReadonlyMap<string, UnresolvedTemplate> =>
-  new Map([['@a/b@1', { specifier: '@a/b@1', error, detail }]]);
+import type { ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
+import { compile } from './compile.ts';
+import { agentHead } from './testkit.ts';
+import type { Files, Row } from './trees-testkit.ts';
+import {
+  agent,
+  agentFile,
+  failing,
+  findingOf,
+  fragment,
+  importing,
+  inputOf,
+  list,
+  template,
+  toldOf,
+} from './trees-testkit.ts';
 
 const misplaced = [
   ...[
@@ -127,6 +110,27 @@ const rows: readonly Row[] = [
       }),
     ],
   ),
+  ...['../fragments/', '"  "', '../fragments/mx/y.yaml', '../fragments/queues.yaml', '../fragments/lists.md.yaml'].map(
+    (text): Row => [
+      `imports: [${text}]`,
+      importing(text, {
+        '.svc/fragments/m': { kind: 'submodule' },
+        '.svc/other/Queues.yml': 'x',
+        '.svc/zoo/queues.json': 'x',
+        '.svc/other/lists.md.json': 'x',
+        '.svc/other/lists.yaml': 'x',
+      }),
+    ],
+  ),
+  ...['too-large', 'two documents', 'text'].map(
+    (what): Row => [
+      `what cannot be imported is used all the same: ${what}`,
+      importing('../other/t.yaml', {
+        '.svc/other/t.yaml': what === 'too-large' ? { tooLarge: true } : what === 'text' ? 'x' : 'a: 1\n---\nb: 1\n',
+      }),
+    ],
+  ),
+  ...[120, 121].map((count): Row => [`a path of ${count} characters`, importing(`/${'x'.repeat(count - 1)}`)]),
   ['an import of itself', importing('a.yaml')],
   [
     'imports in a circle',
@@ -150,8 +154,12 @@ const rows: readonly Row[] = [
   ['imports that are no list', agent('imports: {a: b}\n')],
   ['both spellings', agent('import: ../fragments/f.yaml\nimports: []\n')],
   ['a variable in an import', importing('"../{{ $x }}.yaml"')],
+  ['one without space', fragment('imports: "{{$x}}.yaml"\nsystemPrompt: {file: "{{$x}}.md"}\n')],
   ['a variable in an import of a fragment', fragment('imports: "{{ $x }}.yaml"\n', 'variables: {x: g}\n')],
 
+  ...['"@@a/b@1/c.yaml"', '"@a/b@1/c\\nd"', '"@a/b@1//c.yaml"', '"@a/b@1/."', '"@a/b@1@2/c.yaml"'].map(
+    (text): Row => [`the template ${text}`, importing(text)],
+  ),
   ...['@a', '@a/b', '@a/b@1', '@a/b@1/c.yaml', '@a/b/c.yaml', '@A b/c@1/d'].map(
     (text): Row => [`the template ${text}`, importing(`"${text}"`)],
   ),
@@ -169,6 +177,36 @@ const rows: readonly Row[] = [
   ],
   ['a template of a range', importing('"@a/b@^1/c.yaml"'), { templates: template('1.2.0', '^1') }],
   ['another version of a template', importing('"@a/b@1.0.0/c.yaml"'), { templates: template('1.0.1', '1.0.0') }],
+  ...(
+    [
+      ['11.22.33', '11.22.34'],
+      ['x1.0.0', '2.0.0'],
+      ['1.0.0x', '2.0.0'],
+      ['1.0.0-a', '2.0.0'],
+      ['1.0.0+ab', '1.0.0+cd'],
+    ] as const
+  ).map(
+    ([requested, version]): Row => [
+      `the version ${version} of a template, where ${requested} is asked for`,
+      importing(`"@a/b@${requested}/c.yaml"`),
+      { templates: template(version, requested) },
+    ],
+  ),
+  [
+    'a mistake in the second of two templates',
+    importing('"@a/b@1.0.0/c.yaml", "@d/e@1/f.yaml"'),
+    {
+      templates: new Map<string, ResolvedTemplate | UnresolvedTemplate>([
+        ...failing('corrupt', 'x'),
+        ...template('1.0.0', '1.0.0'),
+        ...[...template('1.0.0', '1').values()].map((one) => {
+          const entry = { path: 'f.yaml', kind: 'file', oid: 'f', bytes: Buffer.from('\nmanages: 5\n') } as const;
+          const specifier = '@d/e@1';
+          return [specifier, { ...one, specifier, name: '@d/e', files: new Map([['f.yaml', entry]]) }] as const;
+        }),
+      ]),
+    },
+  ],
   ['another build of a template', importing('"@a/b@1.0.0+x/c.yaml"'), { templates: template('1.0.0+y', '1.0.0+x') }],
   ['a file that a template has not', importing('"@a/b@1.0.0/d.yaml"'), { templates: template('1.0.0', '1.0.0') }],
   ...(
@@ -220,6 +258,31 @@ const rows: readonly Row[] = [
     agent('systemPrompt: {append: [a]}\ninitialPrompt: {append: a, file: b}\ndisplayTitle: {x: y}\n'),
   ],
   ['a prompt in a file', { ...agent('systemPrompt: {file: ../p.md}\n'), '.svc/p.md': 'You sort.\n' }],
+  [
+    'a prompt in a file of an agent of its own has no variables',
+    {
+      ...agent('systemPrompt: {file: ../p.md}\nvariables: {x: 1}\ninitialPrompt: {file: "../{{ $x }}.md"}\n'),
+      '.svc/p.md': 'You sort {{ $x }}.\n',
+    },
+  ],
+  [
+    'a prompt of its own with a variable in it',
+    { ...agent('systemPrompt: {file: ../p.md}\nvariables: {x: 1}\n'), '.svc/p.md': 'You sort {{ $x }}.\n' },
+  ],
+  [
+    'a prompt in a file that a fragment loads has the variables of each agent',
+    {
+      ...fragment('systemPrompt: {file: ../p.md}\n', 'variables: {x: 1}\n'),
+      '.svc/agents/b.yaml': `${agentHead.replace('name: a', 'name: b')}imports: ../fragments/f.yaml\nvariables: {x: 2}\n`,
+      '.svc/p.md': 'You sort {{ $x }}.\n',
+    },
+  ],
+  ['a prompt in a file without a name', agent('systemPrompt: {file: ""}\ninitialPrompt: {file: "  "}\n')],
+  ['a prompt in a submodule', { ...agent('systemPrompt: {file: ../m}\n'), '.svc/m': { kind: 'submodule' } }],
+  [
+    'a prompt that cannot be read may have been all that is lacking',
+    { [agentFile]: 'name: a\nsystemPrompt: {file: ../p.md}\nremove: {env: X}\n', '.svc/p.md': 'a\0b' },
+  ],
   ['a prompt in a file that is not there', agent('systemPrompt: {file: ../q.md}\n')],
   ['a prompt in a file that is no text', { ...agent('systemPrompt: {file: ../p.md}\n'), '.svc/p.md': 'a\0b' }],
   ['a prompt in a file outside', agent('systemPrompt: {file: ../../p.md}\ninitialPrompt: {file: /p.md}\n')],
@@ -235,6 +298,11 @@ const rows: readonly Row[] = [
   ['what no removal names', agent('remove: {env: {A: b}, labels: [[a]], manages: 1}\n')],
 
   ['an envelope', { [agentFile]: 'apiVersion: v1\nkind: Agent\nmetadata: {name: a}\nspec: {}\n' }],
+  ['an envelope without a spec', { [agentFile]: 'apiVersion: v1\nmetadata: {name: a}\n' }],
+  ['a spec without an envelope', { [agentFile]: `${agentHead}spec: {a: b}\n` }],
+  ['the default agent', { [agentFile]: 'name: " default "\n', '.svc/agents/b.yaml': 'name: 5\n' }],
+  ['variables of a fragment that are none', fragment('variables:\nlabels: {a: b}\n')],
+  ['variables of a fragment', fragment('variables: {a: b}\nlabels: {a: b}\n')],
   ['an envelope without metadata', { [agentFile]: 'kind: Agent\nspec: {harness: harness-a}\n' }],
   ['a kind that is no envelope', { [agentFile]: 'kind: Agent\nspec: x\n' }],
   ['an agent that is too large', { [agentFile]: { tooLarge: true } }],
@@ -280,36 +348,6 @@ const rows: readonly Row[] = [
     fragment('reasoningEffort: "{{ $x }}"\nconcurrency: "{{ $1 }}"\n'),
   ],
 ];
-
-const findingOf = ({ file, line, column, severity, code, path, message, hint, related = [] }: Diagnostic): string[] => [
-  `  ${[file, line, column].filter((part) => part !== undefined).join(':')} ${severity} ${code} ${path ?? ''}: ${message}`,
-  ...(hint === undefined ? [] : [`    ${hint}`]),
-  ...related.map((other) => `    ${other.file}:${other.line}:${other.column} ${other.message}`),
-];
-const short = (text: string): string =>
-  text.replace(/(.{1,9}?)\1{29,}/gs, (run, unit: string) => `${unit}×${run.length / unit.length}`);
-
-/** Compiles twice with one cache, which must make no difference, and tells the second time. */
-function toldOf([what, files, more]: Row): string[] {
-  const input = { ...inputOf(files), ...more, cache: createCompileCache() };
-  compile(input);
-  const { ok, diagnostics, needs, resources, outside = [], templateLock } = compile(input);
-  const specs = resources.flatMap(({ kind, name, spec }) =>
-    kind === 'Agent' ? [`  ${name} ${JSON.stringify(spec)}`] : [],
-  );
-  return [
-    `${what}${ok ? '' : ': refused'}`,
-    ...diagnostics.flatMap(findingOf),
-    ...(needs.paths.length + needs.templates.length === 0
-      ? []
-      : [`  needs ${[...needs.paths, ...needs.templates].join(' ')}`]),
-    ...(outside.length === 0 ? [] : [`  outside ${outside.join(' ')}`]),
-    ...Object.entries(templateLock).map(([name, lock]) => `  lock ${name} ${lock.version} ${lock.integrity}`),
-    ...(what.includes('variables') || what.includes('removed') || what.includes('append') || what.includes('prompt')
-      ? specs
-      : []),
-  ].map(short);
-}
 
 const kept = (name: string): string => join(import.meta.dirname, `../../../testdata/messages/${name}.txt`);
 

@@ -22,18 +22,16 @@ const namesMax = 1_000;
 
 const isInside = (path: string): boolean => path.startsWith('.svc/');
 
-/** The answer to "what is at this path?", as text that changes when the answer does. */
-export function pathState(bundle: Bundle, path: string): string {
+/** What is at this path, as text that changes when that does; null where nothing is. */
+export function pathState(bundle: Bundle, path: string): string | null {
   const entry = bundle.entries.get(path);
-  if (entry !== undefined) return `${entry.kind} ${entry.oid} ${entry.tooLarge === true}`;
-  return bundle.absent.has(path) || isInside(path) ? 'absent' : 'needed';
+  return entry === undefined ? null : `${entry.kind} ${entry.oid} ${entry.tooLarge === true}`;
 }
 
-/** The answer to "which version is this template?". */
-export function templateState(input: CompileInput, specifier: string): string {
+/** Which version this template is, alike; null where it cannot be had. */
+export function templateState(input: CompileInput, specifier: string): string | null {
   const template = input.templates.get(specifier);
-  if (template === undefined) return 'needed';
-  return 'error' in template ? `error ${template.error}` : `${template.version} ${template.integrity}`;
+  return template === undefined || 'error' in template ? null : `${template.version} ${template.integrity}`;
 }
 
 /** Paths of all folders above a path, nearest first. */
@@ -65,14 +63,10 @@ export class Files {
   find(ref: FileRef, dependencies: Dependency[]): LookupResult {
     if (ref.template !== null) return judge(ref.template.files, ref.path) ?? { kind: 'missing' };
     const { bundle } = this.#input;
-    const note = (name: string): void => {
-      dependencies.push({ kind: 'path', name, state: pathState(bundle, name) });
-    };
-    note(ref.path);
+    dependencies.push({ kind: 'path', name: ref.path, state: pathState(bundle, ref.path) });
     this.named(ref.path);
     const found = judge(bundle.entries, ref.path);
     if (found !== null) return found;
-    for (const folder of foldersAbove(ref.path)) note(folder);
     if (bundle.absent.has(ref.path) || isInside(ref.path)) return { kind: 'missing' };
     this.neededPaths.add(ref.path);
     return { kind: 'needed' };
@@ -101,15 +95,19 @@ export class Files {
     return bytes === undefined ? undefined : decodeText(id, bytes, fileBytesMax).text;
   }
 
+  /** True where something is at that very path. */
+  has(ref: FileRef): boolean {
+    return (ref.template?.files ?? this.#input.bundle.entries).has(ref.path);
+  }
+
   /** For a path that names no file: itself where it is a folder, else the first path with its file name but for the extension. */
   nearest(ref: FileRef): string | undefined {
     const entries = ref.template?.files ?? this.#input.bundle.entries;
     // Gathered once for a tree: a broken one may ask as often as it has imports.
     const names = this.#names.get(entries) ?? namesIn(entries);
     this.#names.set(entries, names);
-    if (names.folders.has(withoutEnd(ref.path, '/'))) return entries.has(ref.path) ? undefined : ref.path;
-    const near = names.byStem.get(stem(ref.path)) ?? this.#misspelt(ref.path, names);
-    return near === ref.path && entries.has(near) ? undefined : near;
+    if (names.folders.has(withoutEnd(ref.path, '/'))) return ref.path;
+    return names.byStem.get(stem(ref.path)) ?? this.#misspelt(ref.path, names);
   }
 
   /** A file of the same folder whose name is nearly that one. */

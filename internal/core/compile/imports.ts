@@ -4,7 +4,7 @@ import type { UnresolvedTemplate } from '../../domain/bundle.ts';
 import { diagnosticCodes, type DiagnosticCode } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
-import { printPath } from '../source/node.ts';
+import { printPath, scalarOf } from '../source/node.ts';
 import type { Dependency } from './cache.ts';
 import { type Files, type LookupResult, templateState } from './files.ts';
 import { importsMax } from './limits.ts';
@@ -33,16 +33,20 @@ export function importsOf(root: MapNode, report: (finding: LayerFinding) => void
   if (node === undefined) return [];
   const entries: Import[] = [];
   const add = (item: Node, path: readonly PathStep[]): void => {
-    if (item.kind === 'scalar' && typeof item.value === 'string') {
-      entries.push({ text: item.value, range: item.range, path: printPath(path) });
+    const text = scalarOf(item);
+    if (typeof text === 'string') {
+      entries.push({ text, range: item.range, path: printPath(path) });
     } else {
       const message = `"${key}" is a string or a list of strings`;
       report({ severity: 'error', code: 'import-invalid', message, range: item.range, path: printPath(path) });
     }
   };
-  if (node.kind !== 'seq') add(node, [key]);
-  else node.items.slice(0, importsMax).forEach((item, index) => add(item, [key, index]));
-  if (node.kind === 'seq' && node.items.length > importsMax) {
+  if (node.kind !== 'seq') {
+    add(node, [key]);
+    return entries;
+  }
+  node.items.slice(0, importsMax).forEach((item, index) => add(item, [key, index]));
+  if (node.items.length > importsMax) {
     const message = `"${key}" has more than ${importsMax} entries`;
     report({ severity: 'error', code: 'import-invalid', message, range: node.range, path: key });
   }
@@ -95,7 +99,7 @@ function resolveSpecifier(input: CompileInput, text: string, dependencies: Depen
  */
 export function otherVersion({ template }: FileRef, text: string): string | null {
   if (template === null || !text.startsWith('@') || !/^\d+\.\d+\.\d+(?:[-+]|$)/.test(template.requested)) return null;
-  if (template.requested.replace(/\+.*$/, '') === template.version.replace(/\+.*$/, '')) return null;
+  if (template.requested.replace(/\+.*/, '') === template.version.replace(/\+.*/, '')) return null;
   return `${shown(text)} comes from a directory, which has the version ${template.version}`;
 }
 
@@ -111,22 +115,21 @@ const reasons: { readonly [error in UnresolvedTemplate['error']]: string } = {
 
 function unresolved({ specifier, error, detail }: UnresolvedTemplate): ImportProblem {
   // The detail begins with the name, which stands here already.
-  const name = `${specifier.replace(/(.)@[^@]*$/, '$1')}: `;
+  const name = `${specifier.slice(0, specifier.lastIndexOf('@'))}: `;
   const why = detail.startsWith(name) ? detail.slice(name.length) : detail;
   const more = why === '' ? '' : ` (${shown(why).slice(1, -1)})`;
   return { code: 'template-unresolved', message: `The template ${specifier} cannot be used: ${reasons[error]}${more}` };
 }
 
-/** Why a file that an import or `file:` names cannot be read; null where it can, or may be later. */
+/** Why a file that an import or `file:` names cannot be read; null where it may be later. */
 export function lookUpProblem(
-  found: LookupResult,
+  found: Exclude<LookupResult, { readonly kind: 'file' }>,
   ref: FileRef,
   text: string,
   missing: DiagnosticCode,
   files: Files,
 ): ImportProblem | null {
   switch (found.kind) {
-    case 'file':
     case 'needed':
       return null;
     case 'link': {
@@ -140,15 +143,14 @@ export function lookUpProblem(
     }
     case 'too-large':
       return { code: 'file-too-large', message: `${ref.id} is too large to be read` };
-    case 'missing': {
-      const hint = adviceFor(ref, text, files);
-      return { code: missing, message: `${ref.id} does not exist`, ...(hint === null ? {} : { hint }) };
-    }
+    case 'missing':
+      return { code: missing, message: `${ref.id} does not exist`, hint: adviceFor(ref, text, files) };
   }
 }
 
-/** What may have been meant by a path that names no file, or null. */
-export function adviceFor(ref: FileRef, text: string, files: Files): string | null {
+/** What may have been meant by a path that names no file of documents. */
+export function adviceFor(ref: FileRef, text: string, files: Files): string {
+  if (files.has(ref)) return 'Text is loaded with "file:", in a prompt.';
   if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
   const near = files.nearest(ref);
   if (near === ref.path) return 'It is a folder; name a file in it.';

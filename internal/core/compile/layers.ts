@@ -75,13 +75,13 @@ interface Draft {
   readonly merging: Merging;
 }
 
-const newDraft = (ref: FileRef): Draft => ({
+const newDraft = (ref: FileRef, dependencies: Dependency[], isIncomplete: boolean): Draft => ({
   ref,
   findings: [],
-  dependencies: [],
+  dependencies,
   imports: [],
   height: 0,
-  isIncomplete: false,
+  isIncomplete,
   usesScope: false,
   isShareable: true,
   variables: null,
@@ -111,8 +111,7 @@ export class Layering {
 
   /** An agent document, whose own body is never substituted; `base` lies beneath its imports. */
   entry(ref: FileRef, { root, isPartial }: SourceDocument, base: Layer): Loaded {
-    const draft = newDraft(ref);
-    draft.isIncomplete = isPartial;
+    const draft = newDraft(ref, [], isPartial);
     return this.#merge(draft, root, base, [ref.id], false);
   }
 
@@ -125,7 +124,6 @@ export class Layering {
     draft.isIncomplete ||= draft.findings.length > before;
     const { merging } = draft;
     for (const one of imports) {
-      if (this.#budget.isSpent) draft.isIncomplete = true;
       const loaded = merging.isSpent || this.#budget.isSpent ? null : this.#import(draft, one, stack, seen);
       if (loaded === null) continue;
       layer = mergeLayers(layer, loaded.layer, merging, report);
@@ -211,23 +209,23 @@ export class Layering {
   #load(draft: Draft, one: Import, ref: FileRef, stack: readonly string[]): Loaded | null {
     if (!isDocumentFile(ref.path)) {
       const message = `${ref.id} is not a .yaml, .yml or .json file`;
-      const hint = adviceFor(ref, one.text, this.#files) ?? 'Text is loaded with "file:", in a prompt.';
+      const hint = adviceFor(ref, one.text, this.#files);
       return fail(draft, one, { code: 'import-invalid', message, hint });
     }
     // What is found belongs to the imported layer, which others may share; what is not, to the one who asks.
-    const imported = newDraft(ref);
-    const found = this.#files.find(ref, imported.dependencies);
+    const dependencies: Dependency[] = [];
+    const found = this.#files.find(ref, dependencies);
     if (found.kind !== 'file') {
-      draft.dependencies.push(...imported.dependencies);
+      draft.dependencies.push(...dependencies);
       return fail(draft, one, lookUpProblem(found, ref, one.text, 'import-missing', this.#files));
     }
     const source = this.#files.source(ref, found.entry, found.bytes);
+    const imported = newDraft(ref, dependencies, source.broken);
     imported.findings.push(...source.findings);
     const [document, second] = source.documents;
-    imported.isIncomplete = source.broken;
     if (source.broken && source.documents.length !== 1) return this.#keep(this.#finished(imported, emptyLayer));
     if (document === undefined || second !== undefined) {
-      draft.dependencies.push(...imported.dependencies);
+      draft.dependencies.push(...dependencies);
       return fail(draft, one, documentCount(ref, source));
     }
     return this.#keep(this.#imported(imported, document.root, stack));

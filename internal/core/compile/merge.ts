@@ -4,7 +4,7 @@
 import { agentFields } from '../../../schemas/agent.ts';
 import type { Merge } from '../../../schemas/grammar.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
-import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
+import { type MapEntry, type Node, type ScalarNode, scalarOf } from '../source/node.ts';
 import type { Merging } from './budget.ts';
 import { listItemsMax, textCharactersMax } from './limits.ts';
 
@@ -33,7 +33,7 @@ function keyed(ruleOf: (key: string) => Rule): Rule {
     for (const [key, entry] of overlay.entries) {
       const under = entries.get(key);
       const value = under === undefined ? entry.value : ruleOf(key)(under.value, entry.value, merging);
-      entries.set(key, under === undefined ? entry : { keyRange: entry.keyRange, value });
+      entries.set(key, { keyRange: entry.keyRange, value });
     }
     return { kind: 'map', entries, range: overlay.range };
   };
@@ -54,10 +54,9 @@ function named(keyOf: (item: Node) => string | null, item: Rule): Rule {
   return (base, overlay, merging) => {
     if (base.kind !== 'seq' || overlay.kind !== 'seq') return overlay;
     merging.work += base.items.length + overlay.items.length;
-    const places = new Map<string, number[]>();
+    const places = new Map<string | null, number[]>();
     base.items.forEach((one, index) => {
       const key = keyOf(one);
-      if (key === null) return;
       const list = places.get(key);
       if (list === undefined) places.set(key, [index]);
       else list.push(index);
@@ -67,17 +66,17 @@ function named(keyOf: (item: Node) => string | null, item: Rule): Rule {
     for (const one of overlay.items) {
       const key = keyOf(one);
       const at = key === null ? undefined : places.get(key)?.pop();
-      const under = at === undefined ? undefined : items[at];
-      if (at === undefined || under === undefined) items.push(one);
-      else items[at] = item(under, one, merging);
+      if (at === undefined) items.push(one);
+      else items[at] = item(items[at] as Node, one, merging);
     }
     return { kind: 'seq', items, range: overlay.range };
   };
 }
 
 function textOf(node: Node, key: string): string | null {
-  const value = node.kind === 'map' ? node.entries.get(key)?.value : undefined;
-  return value?.kind === 'scalar' && typeof value.value === 'string' ? value.value : null;
+  const entry = node.kind === 'map' ? node.entries.get(key) : undefined;
+  const value = entry && scalarOf(entry.value);
+  return typeof value === 'string' ? value : null;
 }
 
 /** The key of a mount: its `name`, else its `mountPath`. */
@@ -91,9 +90,7 @@ export function triggerKey(node: Node): string | null {
   if (single !== null || node.kind !== 'map') return single;
   const events = node.entries.get('events')?.value;
   if (events?.kind === 'seq') {
-    const keys = events.items.map((item) =>
-      item.kind === 'scalar' && typeof item.value === 'string' ? item.value : '',
-    );
+    const keys = events.items.map((item) => String(scalarOf(item)));
     if (keys.length > 0) return keys.join(',');
   }
   const cron = textOf(node, 'cron');
@@ -140,7 +137,7 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
     const joined = text === undefined ? append : appended(field, text, append, report);
     merging.text(joined.value.value.length);
     if (under === undefined) pending.set(field, joined);
-    else if (under.value.kind === 'scalar' && typeof under.value.value === 'string') entries.set(field, joined);
+    else if (typeof scalarOf(under.value) === 'string') entries.set(field, joined);
   }
   return { entries, pending };
 }
@@ -155,8 +152,9 @@ function bounded(field: string, value: Node, overlay: MapEntry, report: (finding
 /** Joins an append to its base with exact white space and no separator. */
 function appended(field: string, base: Node, append: PendingAppend, report: (finding: Finding) => void): PendingAppend {
   const { value: overlay, keyRange } = append;
-  if (base.kind !== 'scalar' || typeof base.value !== 'string') return append;
-  const value = base.value + overlay.value;
+  const before = scalarOf(base);
+  if (typeof before !== 'string') return append;
+  const value = before + overlay.value;
   if (value.length > textCharactersMax) {
     const message = `${field} grows past ${textCharactersMax} characters by appending`;
     report({ severity: 'error', code: 'invalid-value', message, range: overlay.range, path: field });

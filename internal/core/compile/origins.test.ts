@@ -81,6 +81,96 @@ test('each value of a spec is told with the file, the line and the layer that it
   assert.deepEqual([shown(base, 'harness'), shown(base, 'environment')], ['default', 'default']);
 });
 
+test('what an agent made of a map, inherited or wrote in another way is told where its value stands', () => {
+  const text = `imports: ../fragments/f.yaml
+harness: harness-a
+environment:
+  image: { kind: preset, name: base }
+  name: e
+name: a
+identity:
+  displayName: A
+  username: a
+bindings:
+  codehost.issue:
+    lifecycle: held
+    eventContext:
+      bound: { phase: one }
+triggers:
+  - event: codehost.issue.opened
+    where:
+      $.none: ~
+    routing:
+      kind: bind
+      target: codehost.issue
+      continuity: agent
+      release: true
+  - kind: heartbeat
+    cron: "0 3 * * *"
+    routing: { kind: spawn }
+  - event: codehost.pull_request.opened
+    routing:
+      kind: spawn
+      bind:
+        target: codehost.pull_request
+        lifecycle: manual
+        context: { phase: two }
+`;
+  const files = {
+    '.svc/agents/a.yaml': Buffer.from(text),
+    '.svc/fragments/f.yaml': Buffer.from('systemPrompt: a\nmanages:\n  - b\n'),
+  };
+  const { origins, diagnostics } = compile({ ...inputWith(files), origins: 'all' });
+  assert.deepEqual(
+    diagnostics.filter(({ severity }) => severity === 'error'),
+    [],
+  );
+  const told = Object.keys(origins?.['a'] ?? {}).map((path) => `${path}: ${shown(origins?.['a'], path)}`);
+  assert.deepEqual(
+    told.filter((line) => !line.endsWith(': default')).map((line) => line.replace('document agents/a.yaml:', '')),
+    [
+      'harness: 2',
+      'systemPrompt: import fragments/f.yaml:1',
+      'environment: 5',
+      'identity: 8',
+      'triggers: 16',
+      'triggers[0]: 16',
+      'triggers[0].event: 16',
+      'triggers[0].where: 18',
+      'triggers[0].where["$.none"]: 18',
+      'triggers[0].routing: 20',
+      'triggers[0].routing.kind: 20',
+      'triggers[0].routing.target: 21',
+      'triggers[0].routing.release: 23',
+      'triggers[0].routing.release.context: 23',
+      'triggers[1]: 24',
+      'triggers[1].kind: 24',
+      'triggers[1].cron: 25',
+      'triggers[1].routing: 26',
+      'triggers[1].routing.kind: 26',
+      'triggers[2]: 27',
+      'triggers[2].event: 27',
+      'triggers[2].routing: 29',
+      'triggers[2].routing.kind: 29',
+      'triggers[2].routing.bind: 31',
+      'triggers[2].routing.bind.target: 31',
+      'triggers[2].routing.bind.context: 33',
+      'triggers[2].routing.bind.context.phase: 33',
+      'manages: import fragments/f.yaml:3',
+      'manages[0]: import fragments/f.yaml:3',
+      'bindings: 11',
+      'bindings["codehost.pull_request"]: 32',
+      'bindings["codehost.pull_request"].lifecycle: 32',
+      'bindings["codehost.issue"]: 12',
+      'bindings["codehost.issue"].lifecycle: 12',
+      'bindings["codehost.issue"].continuity: 22',
+      'bindings["codehost.issue"].eventContext: 14',
+      'bindings["codehost.issue"].eventContext.bound: 14',
+      'bindings["codehost.issue"].eventContext.bound.phase: 14',
+    ],
+  );
+});
+
 test('of an agent with an error, or without a name, nothing is told', () => {
   const box = 'harness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
   const agents = { a: `name: a\n${box}`, b: `name: b\n${box}manages: 5\n`, c: box };

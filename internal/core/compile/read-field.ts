@@ -14,7 +14,7 @@ import type {
 } from '../../../schemas/grammar.ts';
 import { keysOf, whatOf } from '../../../schemas/grammar.ts';
 import type { JsonObject, JsonScalar } from '../../domain/json.ts';
-import type { Node } from '../source/node.ts';
+import { type Node, scalarOf } from '../source/node.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
 import type { Check, ChoiceRules, Extra, MapRef, NodeRef, Reader, TextRules } from './read.ts';
 import {
@@ -33,7 +33,6 @@ import {
   pathOf,
   recordOf,
   scalar,
-  scalarOf,
   strict,
   string,
   suggest,

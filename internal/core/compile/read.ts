@@ -7,7 +7,7 @@ import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { Json, JsonObject, JsonScalar } from '../../domain/json.ts';
 import { completed, nearest } from '../../domain/nearest.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
-import { printPath } from '../source/node.ts';
+import { printPath, scalarOf } from '../source/node.ts';
 import { exampleAt } from './examples.ts';
 import type { Report } from './types.ts';
 
@@ -251,9 +251,6 @@ function all<T>(
   }
   return values.length === spots.length ? values : undefined;
 }
-
-/** The value of a scalar; undefined of anything else. */
-export const scalarOf = (node: Node): JsonScalar | undefined => (node.kind === 'scalar' ? node.value : undefined);
 
 export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   const value = scalarOf(spot.node);

@@ -3,7 +3,7 @@
 import { diagnosticCodes } from '../../domain/codes.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, PathStep } from '../source/node.ts';
-import { printPath } from '../source/node.ts';
+import { printPath, scalarOf } from '../source/node.ts';
 import type { Merging } from './budget.ts';
 import { type Layer, triggerKey } from './merge.ts';
 
@@ -63,8 +63,8 @@ function keysOf(target: string, node: Node, report: Report): RemoveKey[] {
   const keys: RemoveKey[] = [];
   items.forEach((item, index) => {
     const path = node.kind === 'seq' ? ['remove', target, index] : ['remove', target];
-    if (item.kind === 'scalar' && typeof item.value === 'string')
-      keys.push({ key: item.value, range: item.range, path });
+    const key = scalarOf(item);
+    if (typeof key === 'string') keys.push({ key, range: item.range, path });
     else report(fault('remove-invalid', `remove.${target} is a string or a list of strings`, item.range, path));
   });
   return keys;
@@ -91,7 +91,7 @@ function without(target: string, field: MapEntry, keys: Set<string>, merging: Me
     left = { ...value, entries };
   }
   for (const key of found) keys.delete(key);
-  return found.size === 0 ? field : { ...field, value: left };
+  return { ...field, value: left };
 }
 
 function fault(

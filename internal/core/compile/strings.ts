@@ -3,7 +3,7 @@
 
 import { controls, fileBacked } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
-import type { MapEntry, MapNode, Node } from '../source/node.ts';
+import { type MapEntry, type MapNode, type Node, scalarOf } from '../source/node.ts';
 import type { Layer, PendingAppend } from './merge.ts';
 
 type Report = (finding: Finding) => void;
@@ -11,7 +11,7 @@ type Report = (finding: Finding) => void;
 /** The value of a root field, or undefined where it is absent or bare. */
 export function written(root: MapNode, field: string): Node | undefined {
   const value = root.entries.get(field)?.value;
-  return value === undefined || (value.kind === 'scalar' && value.value === null) ? undefined : value;
+  return value === undefined || scalarOf(value) === null ? undefined : value;
 }
 
 /** `load` gives the text of a `file:` path, or null when it has reported why it cannot. */
@@ -29,12 +29,12 @@ export function ownLayer(
       entries.set(field, entry);
       continue;
     }
-    const [form, text] = onlyEntry(value);
-    if (text !== null && form === 'append') {
-      pending.set(field, { keyRange, value: text });
-    } else if (text !== null && form === 'file') {
-      const loaded = load(text.value, text.range, field);
-      if (loaded !== null) entries.set(field, { keyRange, value: { ...text, value: loaded } });
+    const only = onlyEntry(value);
+    if (only?.form === 'append') {
+      pending.set(field, { keyRange, value: only.text });
+    } else if (only?.form === 'file') {
+      const loaded = load(only.text.value, only.text.range, field);
+      if (loaded !== null) entries.set(field, { keyRange, value: { ...only.text, value: loaded } });
     } else {
       report(malformed(field, value));
     }
@@ -42,12 +42,13 @@ export function ownLayer(
   return { entries, pending };
 }
 
-function onlyEntry(node: MapNode): readonly [string, PendingAppend['value'] | null] {
-  const [first] = node.entries;
-  if (first === undefined || node.entries.size > 1) return ['', null];
+/** The one key of a map with its text; undefined where there is another, or no text. */
+function onlyEntry(node: MapNode): { readonly form: string; readonly text: PendingAppend['value'] } | undefined {
+  const [first, second] = node.entries;
+  if (first === undefined || second !== undefined) return undefined;
   const [form, { value }] = first;
-  if (value.kind !== 'scalar' || typeof value.value !== 'string') return [form, null];
-  return [form, { ...value, value: value.value }];
+  if (value.kind !== 'scalar' || typeof value.value !== 'string') return undefined;
+  return { form, text: { ...value, value: value.value } };
 }
 
 /** Wrong is the value of the one form that there is, else the form. */

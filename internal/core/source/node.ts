@@ -31,6 +31,9 @@ export interface MapNode {
 }
 export type Node = ScalarNode | SeqNode | MapNode;
 
+/** The value of a scalar; undefined of anything else. */
+export const scalarOf = (node: Node): JsonScalar | undefined => (node.kind === 'scalar' ? node.value : undefined);
+
 /** The plain value of a node. Maps become objects without a prototype, so that no key can reach one. */
 export function toPlain(node: Node): Json {
   if (node.kind === 'scalar') return node.value;
