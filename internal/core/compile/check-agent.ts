@@ -26,7 +26,6 @@ import {
   fault,
   field,
   type MapRef,
-  type NodeRef,
   optional,
   pathOf,
   type Reader,
@@ -185,13 +184,14 @@ function nameOrInline<G>(
   check: Check,
   root: MapRef,
   key: string,
-  inline: (spot: NodeRef) => G | undefined,
+  inline: (spot: MapRef) => G | undefined,
 ): Generating<G> {
   const at = field(root, key);
   if (at === undefined) return {};
   if (at.node.kind === 'map') {
-    const generated = inline(at);
-    const name = field(at as MapRef, 'name')?.node;
+    const map = at as MapRef;
+    const generated = inline(map);
+    const name = field(map, 'name')?.node;
     const broken =
       generated === undefined && name?.kind === 'scalar' && typeof name.value === 'string' ? name.value : undefined;
     return compact<Generating<G>>({ generated, ref: undefined, broken });

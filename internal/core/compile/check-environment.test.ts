@@ -20,6 +20,11 @@ const refused: readonly (readonly [body: string, codes: string])[] = [
   ['environment: {name: e, image: {kind: preset, name: §node42}}\n', 'environment-preset'],
   ['environment: {name: e, image: {§kind: preset}}\n', 'missing-field'],
   ['environment: {name: e, image: {kind: preset, name: base, §tag: x}}\n', 'unknown-key'],
+  ['environment: {name: e, image: §base}\n', 'invalid-type'],
+  ['environment: {name: e, image: {kind: preset, name: §3}}\n', 'invalid-type'],
+  [env('resources: {§foo: 1}'), 'unknown-key'],
+  [env('setup: §x'), 'invalid-type'],
+  [env('setup: [{§commands: [b]}, {§commands: [c]}]'), 'missing-field'],
   [env('§foo: 1'), 'unknown-key'],
   [env('env: {A: §1}'), 'invalid-type'],
   [env('labels: {a: §[]}'), 'invalid-type'],
@@ -70,6 +75,9 @@ for (const [body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
     const { expected, found, messages } = marked(body, codes, 'error', head);
     assert.deepEqual(found, expected, messages.join('\n'));
+    const { draft } = checkText((head + body).replaceAll('§', ''));
+    const isIdentity = body.includes('identity: ');
+    assert.deepEqual([draft.environment?.name, draft.identity], [isIdentity ? 'e' : undefined, undefined]);
   });
 }
 /** What a preset may have at most, and one that has no image; and what is just short enough. */
@@ -86,6 +94,7 @@ const more: readonly (readonly [body: string, head: string, catalog?: Catalog])[
   [env('resources: {memoryMB: 8192}'), head, limited],
   [env('resources: {cpuCount: 3, memoryMB: 8192}'), head, limited],
   [env('resources: x'), head, limited],
+  ['environment: {name: e, image: {kind: docker, name: base}, resources: {cpuCount: 3}}\n', head, limited],
   [env('steps: []'), head, limited],
   [imageOf('node24', ', resources: {cpuCount: 3}'), head, { ...limited, presetsWithoutImage: [] }],
   [imageOf('node24'), head, limited],
@@ -152,6 +161,9 @@ test('an identity without a name takes the agent’s, and texts are trimmed', ()
   assert.equal(draft.identity?.name, 'a');
   assert.deepEqual(draft.identity?.spec, { displayName: 'D', username: 'u', description: 'd' });
   assert.equal(draft.spec?.identity, 'a');
+  const wrong = checkText(head + named('identity: {username: " ", avatar: {asset: .svc/assets/x.png}}\n')).draft;
+  assert.equal(wrong.identity?.isSound, false);
+  assert.equal(checkText(`harness: harness-a\n${named('identity: {username: u}\n')}`).draft.identity, undefined);
   assert.equal(checkText(head + named('identity: {name: other, username: u}\n')).draft.spec?.identity, 'other');
 });
 

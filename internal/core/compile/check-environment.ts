@@ -27,28 +27,23 @@ export interface Generated<Spec> {
 const unnamed = without(environment.fields, 'name');
 
 /** The environment, with its defaults; undefined where anything in it is wrong. */
-export function checkEnvironment(
-  check: Check,
-  spot: NodeRef,
-  catalog: Catalog,
-): Generated<EnvironmentSpec> | undefined {
+export function checkEnvironment(check: Check, spot: MapRef, catalog: Catalog): Generated<EnvironmentSpec> | undefined {
   const before = check.errors;
-  const found = strict(check, spot, keysOf(environment), environment.what);
-  if (found === undefined) return undefined;
-  const name = required(check, found, 'name', resourceName);
-  const read = readFields(check, found, unnamed, {
+  strict(check, spot, keysOf(environment));
+  const name = required(check, spot, 'name', resourceName);
+  const read = readFields(check, spot, unnamed, {
     image: (_check, at) => checkImage(check, at, catalog),
     env: envMap,
     resources: checkResources,
     steps: checkSteps,
     setup: checkSetup,
   });
-  checkLimits(check, found, read as Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>, catalog);
-  if (check.errors > before || name === undefined) return undefined;
+  checkLimits(check, spot, read as Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>, catalog);
+  if (check.errors > before) return undefined;
   // Nothing of it was wrong, so that what is required is there.
   const spec = read as EnvironmentSpec;
-  const range = field(found, 'name')?.node.range ?? spot.node.range;
-  return { name, spec, range, key: spot.key, path: pathOf(spot.trail) };
+  const { range } = (field(spot, 'name') as NodeRef).node;
+  return { name: name as string, spec, range, key: spot.key, path: pathOf(spot.trail) };
 }
 
 /** What is asked for beyond the ceiling of the preset would be refused at the launch. */
@@ -58,13 +53,11 @@ function checkLimits(
   read: Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>,
   catalog: Catalog,
 ): void {
-  const preset = read.image?.name;
-  const limits = preset === undefined ? undefined : catalog.presetLimits?.[preset];
-  const asked = field(found, 'resources');
-  if (limits === undefined || read.resources === undefined || asked?.node.kind !== 'map') return;
+  const limits = read.image && catalog.presetLimits?.[read.image.name];
   for (const { key, most, value } of overLimits(read.resources, limits)) {
-    const at = field({ ...asked, node: asked.node }, key) ?? asked;
-    faultAt(check, 'resources-over-limit', `${key} ${value} is over the limit of preset ${preset}, ${most}`, at);
+    const at = field(field(found, 'resources') as MapRef, key) as NodeRef;
+    const message = `${key} ${value} is over the limit of preset ${read.image?.name}, ${most}`;
+    faultAt(check, 'resources-over-limit', message, at);
   }
 }
 
@@ -100,8 +93,8 @@ const checkResources: Reader<NonNullable<EnvironmentSpec['resources']>> = (check
 type Step = EnvironmentSpec['setup'][number];
 
 /** Each is one word of a shell's argument list. */
-function checkCommands(check: Check, spot: NodeRef, commands: readonly string[] | undefined): void {
-  const long = commands?.findIndex((command) => Buffer.byteLength(command) >= programTextBytesMax) ?? -1;
+function checkCommands(check: Check, spot: NodeRef, commands: readonly string[]): void {
+  const long = commands.findIndex((command) => Buffer.byteLength(command) >= programTextBytesMax);
   if (long === -1) return;
   const place = items(check, spot, 'a list of commands')?.[long] ?? spot;
   const message = `${pathOf(place.trail)} is longer than the ${programTextBytesMax - 1} bytes that a command may have`;
@@ -110,7 +103,7 @@ function checkCommands(check: Check, spot: NodeRef, commands: readonly string[] 
 
 const checkSteps: Reader<readonly string[]> = (check, spot) => {
   const steps = reading(environment.fields.steps)(check, spot);
-  checkCommands(check, spot, steps);
+  if (steps !== undefined) checkCommands(check, spot, steps);
   return steps;
 };
 
@@ -121,15 +114,15 @@ const checkSetup: Reader<readonly Step[]> = (check, spot) => {
     const found = strict(check, item, keysOf(setupStep));
     if (found === undefined) continue;
     const { name, commands, cache } = readFields(check, found, setupStep.fields);
-    if (name !== undefined && names.has(name)) {
+    if (name !== undefined) {
       const at = field(found, 'name') as NodeRef;
-      faultAt(check, 'invalid-value', `${pathOf(at.trail)} repeats the setup name ${name}; each needs its own`, at);
+      const message = `${pathOf(at.trail)} repeats the setup name ${name}; each needs its own`;
+      if (names.has(name)) faultAt(check, 'invalid-value', message, at);
+      names.add(name);
     }
-    if (name !== undefined) names.add(name);
-    const at = field(found, 'commands');
-    if (at !== undefined) checkCommands(check, at, commands);
-    if (name === undefined || commands === undefined) continue;
-    steps.push(compact<Step>({ name, commands, cache }));
+    if (commands !== undefined) checkCommands(check, field(found, 'commands') as NodeRef, commands);
+    // Where one of the two is missing, nothing of the environment is used.
+    steps.push(compact<Step>({ name, commands, cache } as Step));
   }
   return steps;
 };

@@ -23,26 +23,25 @@ export interface GeneratedIdentity extends Generated<IdentitySpec> {
 /** The identity; one without a name takes the agent's. Undefined where anything in it is wrong. */
 export function checkIdentity(
   check: Check,
-  spot: NodeRef,
+  spot: MapRef,
   agentName: string | undefined,
 ): GeneratedIdentity | undefined {
   const before = check.errors;
-  const found = strict(check, spot, keysOf(identity), identity.what);
-  if (found === undefined) return undefined;
-  const name = optional(check, found, 'name', resourceName) ?? agentName;
-  const spec = compact<IdentitySpec>(readFields(check, found, unnamed));
-  if (!fields.some((key) => found.node.entries.has(key))) {
+  strict(check, spot, keysOf(identity));
+  const name = optional(check, spot, 'name', resourceName) ?? agentName;
+  const spec = compact<IdentitySpec>(readFields(check, spot, unnamed));
+  if (!fields.some((key) => spot.node.entries.has(key))) {
     faultAt(check, 'missing-field', `${pathOf(spot.trail)} needs at least one of ${fields.join(', ')}`, spot);
   }
   if (name === undefined) return undefined;
   const isSound = check.errors === before;
   // What the avatar's bytes say is judged whatever else is wrong.
   if (!isSound && spec.avatar === undefined) return undefined;
-  const avatar = spec.avatar === undefined ? undefined : (field(found, 'avatar') as MapRef);
+  const avatar = spec.avatar === undefined ? undefined : (field(spot, 'avatar') as MapRef);
   return compact<GeneratedIdentity>({
     name,
     spec,
-    range: field(found, 'name')?.node.range ?? spot.node.range,
+    range: field(spot, 'name')?.node.range ?? spot.node.range,
     key: spot.key,
     path: pathOf(spot.trail),
     asset: avatar && field(avatar, 'asset'),

@@ -67,6 +67,10 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
     'tools: {§a.b: {kind: local, implementation: ping}, x: {kind: codehost}, §A_b: {kind: local, implementation: ping}}\n',
     'tool-alias-conflict',
   ],
+  [
+    'tools: {§a.b: {kind: local, implementation: ping, disabled: false}, §a_b: {kind: codehost, disabled: §"true"}}\n',
+    'tool-alias-conflict tool-alias-conflict invalid-type',
+  ],
   ['tools: {§"a b": {kind: local, implementation: ping}}\n', 'name-invalid'],
   ['tools: {t: §x}\n', 'invalid-type'],
   ['tools: {t: §{}}\n', 'missing-field'],
@@ -74,6 +78,8 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [tool('§kind: mcp_remote'), 'missing-field'],
   [tool('kind: mcp_remote, url: §http://x.test'), 'invalid-value'],
   [tool('kind: mcp_remote, url: §"https://"'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: §xhttps://x.test'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: §1'), 'invalid-type'],
   [tool('kind: mcp_remote, url: §"https://a b"'), 'invalid-value'],
   [tool('kind: mcp_remote, url: https://x.test, transport: §sse'), 'invalid-value'],
   [tool('kind: mcp_remote, url: https://x.test, description: §""'), 'invalid-value'],
@@ -107,6 +113,7 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [tool('kind: codehost, §auth: {kind: none}'), 'unknown-key'],
   [tool('kind: codehost, tools: §[]'), 'invalid-value'],
   [tool('kind: codehost, tools: [§pull_request_raed]'), 'tool-unknown'],
+  [tool('kind: codehost, tools: [§constructor]'), 'tool-unknown'],
   [tool('kind: codehost, tools: [§merge_pull_request]'), 'tool-capability'],
   [tool('kind: codehost, tools: [§list_secrets, pull_request_read]'), 'tool-capability'],
 ];
@@ -252,6 +259,11 @@ test('every kind of tool comes out canonical', () => {
   assert.deepEqual(specOf(`${granted}tools: {${written.join(', ')}}\n`).tools, expected);
 });
 
+test('an alias of a tool that is disabled looks like no other', () => {
+  const { tools } = specOf('tools: {a.b: {kind: codehost}, a_b: {kind: codehost, disabled: true}}\n');
+  assert.deepEqual(Object.keys(tools), ['a.b', 'a_b']);
+});
+
 test('the alias workspace is free under the other harness', () => {
   const head = agentHead.replace('harness-a', 'harness-b');
   assert.ok('workspace' in specOf('tools: {workspace: {kind: local, implementation: ping}}\n', head).tools);
@@ -279,14 +291,16 @@ test('the URL of a remote tool holds no credential', () => {
     'https://u@x.test',
     'https://:p@x.test',
     'https://@x.test',
+    'https://:@x.test',
     'HTTPS://u:p@x.test',
+    // What a browser reads as one: another slash is left out before the name.
+    String.raw`https://\\/u@x.test`,
+    String.raw`https://\\/:p@x.test`,
   ]) {
     const { expected, found, messages } = marked(`tools: {t: {kind: mcp_remote, url: §"${url}"}}\n`, 'invalid-value');
     assert.deepEqual(found, expected);
     assert.deepEqual(messages, ['tools.t.url must not hold a user name or password']);
   }
-  assert.equal(
-    specOf('tools: {t: {kind: mcp_remote, url: "https://x.test/a@b?c=d@e"}}\n').tools['t']?.kind,
-    'mcp_remote',
-  );
+  for (const url of ['https://x.test/a@b?c=d@e', 'https://x.test/?to=https://u@y.test'])
+    assert.equal(specOf(`tools: {t: {kind: mcp_remote, url: "${url}"}}\n`).tools['t']?.kind, 'mcp_remote');
 });

@@ -18,7 +18,8 @@ export interface ToolContext {
   readonly catalog: Catalog;
 }
 
-const reserved: { readonly [harness in Harness]: readonly string[] } = { 'harness-a': ['workspace'], 'harness-b': [] };
+/** The alias that a harness has for itself. */
+const reserved: { readonly [harness in Harness]?: string } = { 'harness-a': 'workspace' };
 
 export function checkTools(
   check: Check,
@@ -29,7 +30,7 @@ export function checkTools(
   const read: Reader<Tool> = (_, at) => {
     const alias = String(at.trail?.step);
     if (!isDisabled(at)) seen.set(alias, { key: at.key, path: pathOf(at.trail) });
-    if (world.harness !== undefined && reserved[world.harness].includes(alias)) {
+    if (world.harness !== undefined && reserved[world.harness] === alias) {
       const message = `The tool alias ${alias} is reserved by ${world.harness}`;
       fault(check, 'tool-alias-reserved', message, at.key, pathOf(at.trail));
     }
@@ -65,9 +66,10 @@ function checkAlike(check: Check, seen: ReadonlyMap<string, MapKey>): void {
 /** The tool of a kind and, where it is local, of an implementation; what needs the catalog or the mounts is read by its own. */
 function checkTool(check: Check, spot: NodeRef, world: ToolContext): Tool | undefined {
   const found = map(check, spot, tool.what);
-  let desc = found && variantOf(check, found, tool);
-  if (found !== undefined && desc?.kind === 'variants') desc = variantOf(check, found, desc);
-  if (found === undefined || desc?.kind !== 'group') return undefined;
+  if (found === undefined) return undefined;
+  let desc = variantOf(check, found, tool);
+  if (desc?.kind === 'variants') desc = variantOf(check, found, desc);
+  if (desc?.kind !== 'group') return undefined;
   const before = check.errors;
   strict(check, found, keysOf(desc));
   const fields: Fields = desc.fields;
@@ -99,12 +101,13 @@ function checkToolName(check: Check, spot: NodeRef, world: ToolContext): string 
   const name = string(check, spot, 'the name of a code-host tool');
   if (name === undefined) return undefined;
   const known = world.catalog.codehostTools;
-  if (!Object.hasOwn(known, name)) {
+  const entry = Object.hasOwn(known, name) ? known[name] : undefined;
+  if (entry === undefined) {
     const near = suggest(check, name, Object.keys(known), 3);
     const hint = near === undefined ? 'Omit tools for the default list.' : `Did you mean ${near}?`;
     return faultAt(check, 'tool-unknown', `${show40(name)} is not a tool of the code host`, spot, { hint });
   }
-  const need = known[name]?.needs;
+  const need = entry.needs;
   if (need === undefined || world.mounts === undefined || mountsGrant(world.mounts, need)) return name;
   const wants = need === 'merge' ? 'merge: write' : 'secrets: read or write';
   const message = `The tool ${name} requires a mount with the capability ${wants}`;
