@@ -231,6 +231,22 @@ test('what is wrong between documents is told in these words', (t) => {
     ['an avatar that is missing', { a: withAvatar() }],
     ['one that is a link', { a: withAvatar() }, inputWith({ [path]: { kind: 'symlink' } })],
     ['one that is too large to be read', { a: withAvatar() }, inputWith({ [path]: { tooLarge: true } })],
+    ['one that was not read', { a: withAvatar() }, inputWith({ [path]: {} })],
+    [
+      'one that is pinned as it is',
+      { a: withAvatar(`, sha256: "${png(512, 512).length.toString(16).padStart(64, '0')}"`) },
+      inputWith({ [path]: png(512, 512) }),
+    ],
+    [
+      'an identity that is wrong beside another of its name',
+      {
+        a: identity('a', 'A'),
+        b: agent(
+          'b',
+          `${node}\nidentity: {name: shared, username: v, description: ${'x'.repeat(141)}, avatar: {asset: ${path}}}`,
+        ),
+      },
+    ],
     ['one that is too large', { a: withAvatar() }, inputWith({ [path]: { tooLarge: true, bytes: png(512, 512) } })],
     ['one that is no image', { a: withAvatar() }, inputWith({ [path]: new Uint8Array(9) })],
     ['one of other bytes', { a: pinned }, inputWith({ [path]: png(512, 512) })],

@@ -30,13 +30,15 @@ export function assemble(drafts: readonly AgentDraft[], input: CompileInput, rep
   const assets = new Map<string, Asset>();
   const images = new Map<string, CheckedAsset>();
   const identities = drafts.map((draft) => draft.identity && withAvatar(draft.identity, input, images, assets, report));
-  const sound = identities.map((identity) => (identity?.isSound === true ? identity : undefined));
-  const environments = drafts.map((draft) => draft.environment);
-  const homes = drafts.map((draft) => draft.home);
+  const sound = drafts.map(({ home }, index) => {
+    const one = identities[index];
+    return { one: one?.isSound === true ? one : undefined, home };
+  });
+  const environments = drafts.map(({ environment, home }) => ({ one: environment, home }));
   const resources = [
     ...agents(drafts),
-    ...unify('Environment', environments, homes, report, (name, spec) => ({ kind: 'Environment', name, spec })),
-    ...unify('Identity', sound, homes, report, (name, spec) => ({ kind: 'Identity', name, spec })),
+    ...unify('Environment', environments, report, (name, spec) => ({ kind: 'Environment', name, spec })),
+    ...unify('Identity', sound, report, (name, spec) => ({ kind: 'Identity', name, spec })),
   ];
   for (const finding of lintFallbacks(drafts.flatMap((draft) => draft.lint))) report(finding);
   checkReferences(drafts, report);
@@ -49,13 +51,13 @@ export function assemble(drafts: readonly AgentDraft[], input: CompileInput, rep
 const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0);
 const byKindAndName = (left: Resource, right: Resource): number =>
   compare(left.kind, right.kind) || compare(left.name, right.name);
-const sourceOf = (draft: AgentDraft | undefined) => ({ file: draft?.file ?? '', document: draft?.document ?? 0 });
 
 function agents(drafts: readonly AgentDraft[]): Resource[] {
   const resources: Resource[] = [];
   for (const draft of drafts) {
     if (draft.name === undefined || draft.spec === undefined) continue;
-    resources.push({ kind: 'Agent', name: draft.name.name, source: sourceOf(draft), spec: draft.spec });
+    const source = { file: draft.file, document: draft.document };
+    resources.push({ kind: 'Agent', name: draft.name.name, source, spec: draft.spec });
   }
   return resources;
 }
@@ -146,14 +148,11 @@ function contentOf(spec: EnvironmentSpec | IdentitySpec): string {
 /** One resource for equal content; different content under one name is an error at every place. */
 function unify<S extends EnvironmentSpec | IdentitySpec>(
   kind: ResourceKind,
-  generated: readonly (Generated<S> | undefined)[],
-  homes: readonly Range[],
+  generated: readonly { readonly one: Generated<S> | undefined; readonly home: Range }[],
   report: Report,
   make: (name: string, spec: S) => Resource,
 ): Resource[] {
-  const present = generated.flatMap((one, index) =>
-    one === undefined ? [] : [{ one, home: homes[index] ?? one.key }],
-  );
+  const present = generated.flatMap(({ one, home }) => (one === undefined ? [] : [{ one, home }]));
   const resources: Resource[] = [];
   for (const [name, group] of groupBy(present, ({ one }) => one.name)) {
     const first = group[0];
@@ -240,7 +239,7 @@ function withAvatar(
   const image = images.get(avatar.asset) ?? inspect(entry.bytes, input);
   images.set(avatar.asset, image);
   if (image.problem !== null) return invalid(image.problem);
-  if (avatar.sha256 !== undefined && avatar.sha256 !== image.sha256 && sha256 !== undefined) {
+  if (sha256 !== undefined && avatar.sha256 !== image.sha256) {
     const message = `avatar.sha256 is not the hash of ${avatar.asset}, which is ${image.sha256}; that one is stored`;
     report({
       severity: 'warning',
@@ -258,7 +257,6 @@ function withAvatar(
 }
 
 function inspect(bytes: Uint8Array, input: CompileInput): CheckedAsset {
-  const problem = avatarProblem(bytes);
   const mediaType = readImage(bytes)?.mediaType ?? 'image/png';
-  return { problem, sha256: problem === null ? input.sha256(bytes) : '', mediaType };
+  return { problem: avatarProblem(bytes), sha256: input.sha256(bytes), mediaType };
 }
