@@ -19,7 +19,7 @@ const rows: readonly (readonly [name: string, model: ModelSpec | undefined, told
   ['three letters off', modelOf('vendor/sm'), ['model.id: Did you mean vendor/small?']],
   ['four letters off', modelOf('vendor/s'), ['model.id: Write a vendor/model that it lists.']],
   ['without the tag that it is listed with', modelOf('other/free'), ['model.id: Write a vendor/model that it lists.']],
-  ['a colon of the vendor', modelOf('ven:dor/small'), ['model.id: Did you mean vendor/small?']],
+  ['a colon of the vendor', modelOf('vendor:x/small'), ['model.id: Did you mean vendor/small?']],
   [
     'a gateway',
     modelOf('vendor/large', { gateway: { models: ['vendor/small', 'vendor/lage', '@preset/a'] } }),
