@@ -129,6 +129,19 @@ test('imports that are too many to merge are told at the one that is too much, a
   );
 });
 
+test('the documents of one file each pay for what they merge', () => {
+  const imports = `imports:\n- ../fragments/text.yaml\n${repeat(31, () => '- ../fragments/more.yaml\n')}`;
+  const documents = (count: number): string =>
+    Array.from({ length: count }, (_, index) => agent(`a${index}`, `systemPrompt: short\n${imports}`)).join('---\n');
+  const fragments = {
+    'fragments/text.yaml': `systemPrompt: ${'x'.repeat(1_000_000)}\n`,
+    'fragments/more.yaml': 'systemPrompt: {append: y}\n',
+  };
+  const told = (count: number): string[] => errors(run({ ...fragments, 'agents/a.yaml': documents(count) }));
+  assert.deepEqual(told(16), []);
+  assert.deepEqual(told(17), ['.svc/agents/a.yaml:undefined:undefined tree-too-large']);
+});
+
 test('layers that two agents share are not changed by merging over them', () => {
   const files = {
     'fragments/a.yaml':

@@ -44,10 +44,13 @@ test('of too many imports and of too many that are misspelt not all are looked a
     const files = { '.svc/agents/a.yaml': agent('a', imports(count)), '.svc/fragments/f.yaml': box };
     const { diagnostics, needs } = compile(input(files));
     const found = diagnostics.filter(({ severity }) => severity === 'error');
-    return [needs.paths, found.map(({ message, line, column, path }) => `${line}:${column} ${path} ${message}`)];
+    return [
+      needs.paths,
+      found.map(({ code, message, line, column, path }) => `${line}:${column} ${path} ${code} ${message}`),
+    ];
   };
   assert.deepEqual(told(999), [['out.yaml'], []]);
-  assert.deepEqual(told(1_000), [[], ['2:10 imports "imports" has more than 1000 entries']]);
+  assert.deepEqual(told(1_000), [[], ['2:10 imports import-invalid "imports" has more than 1000 entries']]);
   const misspelt = `[${'../fragments/fragmnt.yaml, '.repeat(101)}]`;
   const { diagnostics } = compile(
     input({

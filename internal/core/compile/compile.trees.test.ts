@@ -15,6 +15,7 @@ import {
   fragment,
   importing,
   inputOf,
+  lacking,
   list,
   template,
   toldOf,
@@ -43,22 +44,6 @@ const misplaced = [
   ],
   ...['agnets/queue.yml', 'p.yamlx', 'agents/d.yaml/x.txt', 'agents/.git/x.yaml', 'agent/s.txt.yaml', 'x/.svc/q.yaml'],
 ];
-
-/** Two agents, each of which lacks what the file may have that they import. */
-const lacking = (file: string): Files => ({
-  [agentFile]: `imports: ../fragments/${file}
-replace: auto
-bindings: {codehost.issue: {lifecycle: held}}
-mounts: [{kind: git, repository: a/b, mountPath: /m}]
-tools: {t: {kind: codehost, tools: [merge_pull_request]}}
-triggers:
-  - {routing: {kind: spawn}}
-  - {event: codehost.push, routing: {kind: deliver}}
-  - {event: codehost.pull_request.opened, routing: {kind: spawn}}
-  - {event: codehost.pull_request.opened, routing: {kind: deliver, routeBy: {kind: attributedSessions}}}
-`,
-  '.svc/agents/b.yaml': `name: b\nimports: ../fragments/${file}\nonReplace: x\n`,
-});
 
 const rows: readonly Row[] = [
   ['files that nothing reads', { ...agent(''), ...Object.fromEntries(misplaced.map((name) => [`.svc/${name}`, 'x'])) }],
@@ -110,13 +95,22 @@ const rows: readonly Row[] = [
       }),
     ],
   ),
-  ...['../fragments/', '"  "', '../fragments/mx/y.yaml', '../fragments/queues.yaml', '../fragments/lists.md.yaml'].map(
+  ...[
+    '../other/lists.yaml/',
+    '../fragments/plain.yaml',
+    '../fragments/',
+    '"  "',
+    '../fragments/mx/y.yaml',
+    '../fragments/queues.yaml',
+    '../fragments/lists.md.yaml',
+  ].map(
     (text): Row => [
       `imports: [${text}]`,
       importing(text, {
         '.svc/fragments/m': { kind: 'submodule' },
-        '.svc/other/Queues.yml': 'x',
         '.svc/zoo/queues.json': 'x',
+        '.svc/other/Queues.yml': 'x',
+        '.svc/other/plain': 'x',
         '.svc/other/lists.md.json': 'x',
         '.svc/other/lists.yaml': 'x',
       }),

@@ -112,6 +112,8 @@ export class Layering {
   /** An agent document, whose own body is never substituted; `base` lies beneath its imports. */
   entry(ref: FileRef, { root, isPartial }: SourceDocument, base: Layer): Loaded {
     const draft = newDraft(ref, [], isPartial);
+    // Nobody else has it: what it costs goes by its own name, not by that of its file, which may hold others.
+    draft.isShareable = false;
     return this.#merge(draft, root, base, [ref.id], false);
   }
 

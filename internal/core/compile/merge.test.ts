@@ -45,6 +45,7 @@ const merges: readonly (readonly [base: string, overlay: string])[] = [
     'environment: {name: e, image: {kind: preset, name: base}, env: {A: {$secret: a, optional: true}}}',
     'environment: {image: {name: node24}, env: {A: {$secret: b}}, steps: [x]}',
   ],
+  ['environment: {a: {b: {c: 1}}}', 'environment: {a: {b: {d: 2}}}'],
   ['environment: e', 'environment: {name: f}'],
   ['environment: {name: f}', 'environment: e'],
   [
@@ -67,8 +68,8 @@ const merges: readonly (readonly [base: string, overlay: string])[] = [
     `triggers: [{${push}, where: {a: {exists: true}}, message: m}, {name: t, x: 1}]`,
   ],
   [
-    'triggers: [{events: [a, b], x: 1}, {events: [], cron: c, x: 2}]',
-    'triggers: [{events: [a, b], y: 1}, {events: [], cron: c, y: 2}, {events: [b, a]}]',
+    'triggers: [{events: [a, b], x: 1}, {events: [], cron: c, x: 2}, {events: [], cron: d}]',
+    'triggers: [{events: [a, b], y: 1}, {events: [], cron: d, y: 2}, {events: [b, a]}]',
   ],
   [
     'triggers: [{events: [5, [a]], x: 1}, {events: [b], x: 2}, {events: b, x: 3}]',

@@ -87,10 +87,12 @@ harness: harness-a
 environment:
   image: { kind: preset, name: base }
   name: e
-name: a
 identity:
   displayName: A
-  username: a
+  name: i
+labels:
+  a: b
+  name: c
 bindings:
   codehost.issue:
     lifecycle: held
@@ -99,7 +101,7 @@ bindings:
 triggers:
   - event: codehost.issue.opened
     where:
-      $.none: ~
+      event: ~
     routing:
       kind: bind
       target: codehost.issue
@@ -118,7 +120,7 @@ triggers:
 `;
   const files = {
     '.svc/agents/a.yaml': Buffer.from(text),
-    '.svc/fragments/f.yaml': Buffer.from('systemPrompt: a\nmanages:\n  - b\n'),
+    '.svc/fragments/f.yaml': Buffer.from('systemPrompt: a\nmanages:\n  - b\nname: a\n'),
   };
   const { origins, diagnostics } = compile({ ...inputWith(files), origins: 'all' });
   assert.deepEqual(
@@ -129,44 +131,47 @@ triggers:
   assert.deepEqual(
     told.filter((line) => !line.endsWith(': default')).map((line) => line.replace('document agents/a.yaml:', '')),
     [
+      'labels: 10',
+      'labels.a: 10',
+      'labels.name: 11',
       'harness: 2',
       'systemPrompt: import fragments/f.yaml:1',
       'environment: 5',
       'identity: 8',
-      'triggers: 16',
-      'triggers[0]: 16',
-      'triggers[0].event: 16',
-      'triggers[0].where: 18',
-      'triggers[0].where["$.none"]: 18',
-      'triggers[0].routing: 20',
-      'triggers[0].routing.kind: 20',
-      'triggers[0].routing.target: 21',
-      'triggers[0].routing.release: 23',
-      'triggers[0].routing.release.context: 23',
-      'triggers[1]: 24',
-      'triggers[1].kind: 24',
-      'triggers[1].cron: 25',
-      'triggers[1].routing: 26',
-      'triggers[1].routing.kind: 26',
-      'triggers[2]: 27',
-      'triggers[2].event: 27',
-      'triggers[2].routing: 29',
-      'triggers[2].routing.kind: 29',
-      'triggers[2].routing.bind: 31',
-      'triggers[2].routing.bind.target: 31',
-      'triggers[2].routing.bind.context: 33',
-      'triggers[2].routing.bind.context.phase: 33',
+      'triggers: 18',
+      'triggers[0]: 18',
+      'triggers[0].event: 18',
+      'triggers[0].where: 20',
+      'triggers[0].where.event: 20',
+      'triggers[0].routing: 22',
+      'triggers[0].routing.kind: 22',
+      'triggers[0].routing.target: 23',
+      'triggers[0].routing.release: 25',
+      'triggers[0].routing.release.context: 25',
+      'triggers[1]: 26',
+      'triggers[1].kind: 26',
+      'triggers[1].cron: 27',
+      'triggers[1].routing: 28',
+      'triggers[1].routing.kind: 28',
+      'triggers[2]: 29',
+      'triggers[2].event: 29',
+      'triggers[2].routing: 31',
+      'triggers[2].routing.kind: 31',
+      'triggers[2].routing.bind: 33',
+      'triggers[2].routing.bind.target: 33',
+      'triggers[2].routing.bind.context: 35',
+      'triggers[2].routing.bind.context.phase: 35',
       'manages: import fragments/f.yaml:3',
       'manages[0]: import fragments/f.yaml:3',
-      'bindings: 11',
-      'bindings["codehost.pull_request"]: 32',
-      'bindings["codehost.pull_request"].lifecycle: 32',
-      'bindings["codehost.issue"]: 12',
-      'bindings["codehost.issue"].lifecycle: 12',
-      'bindings["codehost.issue"].continuity: 22',
-      'bindings["codehost.issue"].eventContext: 14',
-      'bindings["codehost.issue"].eventContext.bound: 14',
-      'bindings["codehost.issue"].eventContext.bound.phase: 14',
+      'bindings: 13',
+      'bindings["codehost.pull_request"]: 34',
+      'bindings["codehost.pull_request"].lifecycle: 34',
+      'bindings["codehost.issue"]: 14',
+      'bindings["codehost.issue"].lifecycle: 14',
+      'bindings["codehost.issue"].continuity: 24',
+      'bindings["codehost.issue"].eventContext: 16',
+      'bindings["codehost.issue"].eventContext.bound: 16',
+      'bindings["codehost.issue"].eventContext.bound.phase: 16',
     ],
   );
 });

@@ -19,7 +19,7 @@ export interface OriginDraft {
 
 const child = (node: Node | undefined, key: PathStep): Node | undefined => {
   if (node?.kind === 'map') return node.entries.get(String(key))?.value;
-  return node?.kind === 'seq' && typeof key === 'number' ? node.items[key] : undefined;
+  return node?.kind === 'seq' ? node.items[Number(key)] : undefined;
 };
 
 /** The origins of a spec and of all that is in it, parents before what they hold. */
@@ -61,7 +61,7 @@ function nodeFor(parent: Node | undefined, path: readonly PathStep[], written: W
   if (path.length === 1) {
     const node = child(written.root, step);
     // An inline environment or identity has become a name, its own or else the agent's.
-    const isNamed = (step === 'environment' || step === 'identity') && node?.kind === 'map';
+    const isNamed = step === 'environment' || step === 'identity';
     return isNamed ? (child(node, 'name') ?? node) : node;
   }
   if (field === 'triggers' && path.length === 2) return triggerAt(written.triggers, Number(second))?.draft.spot.node;

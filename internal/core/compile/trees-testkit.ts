@@ -73,3 +73,19 @@ export function toldOf([what, files, more]: Row): string[] {
       : []),
   ].map(short);
 }
+
+/** Two agents, each of which lacks what the file may have that they import. */
+export const lacking = (file: string): Files => ({
+  [agentFile]: `imports: ../fragments/${file}
+replace: auto
+bindings: {codehost.issue: {lifecycle: held}}
+mounts: [{kind: git, repository: a/b, mountPath: /m}]
+tools: {t: {kind: codehost, tools: [merge_pull_request]}}
+triggers:
+  - {routing: {kind: spawn}}
+  - {event: codehost.push, routing: {kind: deliver}}
+  - {event: codehost.pull_request.opened, routing: {kind: spawn}}
+  - {event: codehost.pull_request.opened, routing: {kind: deliver, routeBy: {kind: attributedSessions}}}
+`,
+  '.svc/agents/b.yaml': `name: b\nimports: ../fragments/${file}\nonReplace: x\n`,
+});
