@@ -49,8 +49,8 @@ export async function startBench(options: TestDaemonOptions = {}): Promise<Bench
 }
 
 /** Runs of a repository, newest first. */
-export async function runsOf(daemon: TestDaemon, name: string): Promise<JsonBody[]> {
-  const { body } = await daemon.api('GET', `P/reconciles?repository=${name}&limit=200`);
+export async function runsOf(daemon: TestDaemon, name: string, limit = 200): Promise<JsonBody[]> {
+  const { body } = await daemon.api('GET', `P/reconciles?repository=${name}&limit=${limit}`);
   return body['items'] as unknown as JsonBody[];
 }
 
@@ -72,7 +72,7 @@ export async function settled(
   accept: (run: JsonBody) => boolean = () => true,
 ): Promise<JsonBody> {
   return until(`a run of ${name}`, async () => {
-    const [latest] = await runsOf(daemon, name);
+    const [latest] = await runsOf(daemon, name, 1);
     return latest !== undefined && word(latest['status']) !== 'running' && accept(latest) && latest;
   });
 }
