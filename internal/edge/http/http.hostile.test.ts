@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { startHttp } from './http.ts';
 
 let daemon: TestDaemon;
 before(async () => {
@@ -145,24 +146,34 @@ describe('open streams', () => {
   });
 });
 
-it('a daemon that stops answers what is on its way on connections that it holds open', async () => {
-  const other = await startTestDaemon();
-  const agent = new Agent({ keepAlive: true, maxSockets: 40 });
-  const { hostname, port } = new URL(other.url);
-  const ask = (): Promise<number> =>
-    new Promise((resolve, reject) => {
-      const asked = httpRequest({ agent, hostname, port, path: '/healthz' }, (response) => {
-        response.resume().once('end', () => resolve(response.statusCode ?? 0));
+describe('what stops answers what is on its way on connections that it holds open', () => {
+  /** Asks on kept connections, one each, `rounds` times some of them after the stop has begun. */
+  const keepAsking = async (of: { readonly url: string; stop(): Promise<void> }, rounds: number): Promise<void> => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 40 });
+    const { hostname, port } = new URL(of.url);
+    const ask = (): Promise<number> =>
+      new Promise((resolve, reject) => {
+        const asked = httpRequest({ agent, hostname, port, path: '/healthz' }, (response) => {
+          response.resume().once('end', () => resolve(response.statusCode ?? 0));
+        });
+        asked.once('error', reject).end();
       });
-      asked.once('error', reject).end();
-    });
-  await Promise.all(Array.from({ length: 40 }, ask));
-  const stopped = other.stop();
-  for (let round = 0; round < 5; round += 1) {
-    const answers = await Promise.allSettled(Array.from({ length: 8 }, ask));
-    for (const one of answers) assert.equal(one.status, 'fulfilled', JSON.stringify(one));
-    await sleep(20);
-  }
-  agent.destroy();
-  await stopped;
+    await Promise.all(Array.from({ length: 40 }, ask));
+    const stopped = of.stop();
+    for (let round = 0; round < rounds; round += 1) {
+      const answers = await Promise.allSettled(Array.from({ length: 40 / rounds }, ask));
+      for (const one of answers) assert.equal(one.status, 'fulfilled', JSON.stringify(one));
+      if (rounds > 1) await sleep(20);
+    }
+    agent.destroy();
+    await stopped;
+  };
+
+  it('a daemon, at once', async () => keepAsking(await startTestDaemon(), 1));
+
+  it('a server, for as long as its last call lasts', async () => {
+    const listen = { host: '127.0.0.1', port: 0 };
+    // Longer than any machine takes for the rounds.
+    await keepAsking(await startHttp(() => daemon.ctx, { routes: [], readiness: [], listen, lastCallMs: 3_000 }), 5);
+  });
 });

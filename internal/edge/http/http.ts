@@ -64,6 +64,7 @@ export interface HttpOptions {
   readonly pages?: Pages;
   /** Of an answer that nobody reads, until its connection is closed; absent: a minute. */
   readonly unreadMs?: number;
+  readonly lastCallMs?: number;
 }
 
 export interface Pages {
@@ -130,7 +131,7 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   const stop = async (): Promise<void> => {
     draining.abort();
     // Whoever is about to send on a connection that it holds open meets an answer, and hears that it is the last.
-    if (await hasConnections(app.server)) await sleep(limits.lastCallMs);
+    if (await hasConnections(app.server)) await sleep(options.lastCallMs ?? limits.lastCallMs);
     const force = setTimeout(() => app.server.closeAllConnections(), limits.drainMs);
     await app.close();
     clearTimeout(force);

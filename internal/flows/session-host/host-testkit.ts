@@ -108,23 +108,30 @@ export async function createHostBench(
     },
     turns: (session) => turnsOf(daemon, session),
     heard: (session) => heardUnder(daemon.dataDir, session),
-    async until(session, wanted) {
-      const begun = performance.now();
-      let [mark, lookedAt]: [string | undefined, number] = [undefined, -restMs];
-      for (;;) {
-        const now = await markOf(daemon, session);
-        if (now === undefined || now !== mark || performance.now() - lookedAt >= restMs) {
-          [mark, lookedAt] = [now, performance.now()];
-          const seen = await view(session);
-          if (wanted(seen)) return seen;
-          if (lookedAt - begun > patienceMs)
-            throw new Error(`session ${session} stays ${JSON.stringify(seen, null, 1)}`);
-        }
-        await sleep(50);
-      }
-    },
+    until: (session, wanted) => untilSeen(daemon, session, view, wanted),
     stop: () => daemon.stop(),
   };
+}
+
+async function untilSeen(
+  daemon: TestDaemon,
+  session: string,
+  view: HostBench['view'],
+  wanted: (view: SessionView) => boolean,
+): Promise<SessionView> {
+  const begun = performance.now();
+  let mark: string | undefined;
+  let lookedAt = -restMs;
+  for (;;) {
+    const now = await markOf(daemon, session);
+    if (now === undefined || now !== mark || performance.now() - lookedAt >= restMs) {
+      [mark, lookedAt] = [now, performance.now()];
+      const seen = await view(session);
+      if (wanted(seen)) return seen;
+      if (lookedAt - begun > patienceMs) throw new Error(`session ${session} stays ${JSON.stringify(seen, null, 1)}`);
+    }
+    await sleep(50);
+  }
 }
 
 /** Is another one when the session or its transcript is; both are read through the API only then, which costs ten times this. */
