@@ -27,6 +27,8 @@ const pollSeconds = 60;
 const hosts = 50;
 /** What looks may be late by: the jitter of an interval, and a second between two turns. */
 const lateSeconds = 6;
+/** After so long the looks are what they are from then on. */
+const settleSeconds = 10;
 /** Of the kernel's clock that process times are counted in. */
 const tickMs = 10;
 
@@ -99,7 +101,10 @@ async function usage(pid: number): Promise<{ readonly cpuMs: number; readonly re
   return { cpuMs: (Number(fields[11]) + Number(fields[12])) * tickMs, residentKiB: resident };
 }
 
-/** So many registered repositories and no others, each seen at the commit that its server has. */
+/**
+ * So many registered repositories and no others, each seen at the commit that its server has, and with a turn of its own in the
+ * interval: looks at those that were registered in one moment are a crowd of their own, which takes an interval to spread.
+ */
 async function register(
   database: Awaited<ReturnType<typeof createTestDatabase>>,
   ports: readonly number[],
@@ -128,6 +133,12 @@ async function register(
      select id, $3::text, hash, 'main' from unnest($1::uuid[], $2::text[]) as t (id, hash)`,
     [rows.map(({ id }) => id), hashes, commit],
   );
+  await db.query(
+    `insert into svc.repository_polls (repository_id, next_at)
+     select id, now() + make_interval(secs => place * $2::float8 / $3::int) from unnest($1::uuid[]) with ordinality as t (id, place)
+     on conflict (repository_id) do update set next_at = excluded.next_at`,
+    [rows.map(({ id }) => id), intervalSeconds, count],
+  );
   await db.query('analyze');
 }
 
@@ -152,23 +163,14 @@ export const repositories: Bench = {
     const { answering } = await startServers(bench, hosts);
     const counts = async (): Promise<{ requests: number; paths: number }> =>
       (await fetch(`http://127.0.0.1:${answering[0]}/counts`)).json() as Promise<{ requests: number; paths: number }>;
-    const polled = async (count: number): Promise<void> =>
-      void (await until('the polls', async () => {
-        const text = 'select count(*)::int as count from svc.repository_polls';
-        const { rows } = await database.db.query<{ count: number }>(text);
-        return rows[0]?.count === count;
-      }));
     // As many looks a second at few repositories: what is beyond that is what each of many takes.
     const few = Math.round(repositoryCount / pollSeconds);
     await register(database, answering, { count: few, intervalSeconds: 1 });
-    await polled(few);
     // As long as at many: a heap grows with what has been done since the last collection, not only with what is kept.
-    await sleep(2 * pollSeconds * 1000);
+    await sleep((settleSeconds + pollSeconds + lateSeconds) * 1000);
     const busy = await usage(first.process.pid ?? 0);
     await register(database, answering, { count: repositoryCount, intervalSeconds: pollSeconds });
-    await polled(repositoryCount);
-    // The looks at those that were registered in one moment are a crowd of their own.
-    await sleep(pollSeconds * 1000);
+    await sleep(settleSeconds * 1000);
     await counts();
     const before = await usage(first.process.pid ?? 0);
     const took = await timed(() => sleep((pollSeconds + lateSeconds) * 1000));
