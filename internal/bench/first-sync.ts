@@ -166,7 +166,7 @@ export const bench: Bench = {
     bench.ratio('from the call to the rows / the YAML library alone', ms(of(big, 'wallMs')), parse, 2);
     bench.ratio('processor time of the daemon / the same', ms(of(big, 'cpuMs')), parse, 3);
     const memory = byteCount(of(big, 'peakBytes'));
-    // Missed: what lives at the peak is 1.15 to 1.17 by itself (docs/adr/0016-accepting-is-held-against-a-bare-server.md).
+    // Missed, and why: docs/adr/0016-accepting-is-held-against-a-bare-server.md.
     bench.ratio('peak memory / a repository of 50 files', memory, byteCount(of(small, 'peakBytes')), 1.1);
     bench.ratio('a sync by hand that finds nothing, processor time / the same', ms(median(byHand)), parse, 0.02);
   },
