@@ -9,8 +9,9 @@ const prefix = /\{\{\s*payload\./;
 /** The token with a `payload.` prefix that a template holds, or null. */
 export function payloadToken(template: string): string | null {
   const found = prefix.exec(template);
-  const end = found === null ? -1 : template.indexOf('}}', found.index);
-  return found === null || end < 0 ? null : template.slice(found.index, end + 2);
+  if (found === null) return null;
+  const end = template.indexOf('}}', found.index);
+  return end === -1 ? null : template.slice(found.index, end + 2);
 }
 
 /** Reports the token of a template that begins with `payload.`. */

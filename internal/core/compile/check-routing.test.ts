@@ -27,6 +27,16 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [one('kind: spawn, bind: {target: codehost.pull_request, eventContext: {bound: §1}}'), 'invalid-type'],
   [one('kind: §deliver'), 'deliver-without-slot'],
   [
+    `triggers: [${[on('kind: §deliver'), on('kind: bind, target: agent.singleton'), on('kind: bind, target: chat.thread, onUnmatched: spawn', chat), on('kind: deliver, routeBy: {kind: attributedSessions}, onUnmatched: spawn')].join(', ')}]\n`,
+    'deliver-without-slot',
+  ],
+  [one('kind: deliverOrSpawn, onUnmatched: §bogus'), 'invalid-value'],
+  ['triggers: [{event: codehost.push, routing: §x}]\n', 'invalid-type'],
+  [
+    `triggers: [${on('kind: §spawn', chat)}, ${on('kind: §spawn', chat)}, ${on('kind: spawn', chat, 'where: {$.svc.attributions: §null}, ')}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', chat, notMine)}]\n`,
+    'attributions-exclusive',
+  ],
+  [
     one('kind: deliver, routeBy: {kind: §singleton}').replace('§', '').replace('kind: deliver', 'kind: §deliver'),
     'deliver-without-slot',
   ],
@@ -129,6 +139,9 @@ test('each of them is told in these words', (t) => {
   t.assert.fileSnapshot(
     toldOf([
       ...refused.map(([body]) => [body] as const),
+      [
+        `triggers: [${['kind: spawn', 'kind: deliver, routeBy: {kind: attributedSessions}'].map((routing) => on(routing, `codehost.${'x'.repeat(80)}`)).join(', ')}]\n`,
+      ],
       [`bindings: {${'k'.repeat(81)}: {}}\n`],
       ['bindings: {agent.singleton: {}}\n'],
       ['bindings: {chat.thred: {}}\n'],
@@ -252,8 +265,10 @@ test('a spawn and an attributed delivery that exclude each other pass, and so do
   const body =
     `triggers: [${on('kind: spawn', chat, 'where: {$.svc.attributions: {exists: false}}, ')}, ` +
     `${on('kind: deliver, routeBy: {kind: attributedSessions}', chat, 'where: {$.svc.authored: false, $.svc.attributions: {exists: true}}, ')}, ` +
-    `${on('kind: deliver, routeBy: {kind: attributedSessions}', 'chat.message.subscribed', notMine)}]\n`;
-  assert.equal(specOf(body).triggers.length, 3);
+    `${on('kind: deliver, routeBy: {kind: attributedSessions}', 'chat.message.subscribed', notMine)}, ` +
+    `${on('kind: bind, target: chat.thread', 'chat.message.subscribed')}, ` +
+    `${on('kind: spawn')}, ${on('kind: deliver, routeBy: {kind: allLiveSessions}')}]\n`;
+  assert.equal(specOf(body).triggers.length, 6);
 });
 
 test('a key left over from another layer names the two layers', async () => {

@@ -39,15 +39,14 @@ export interface RoutingDraft {
 export function checkRouting(check: Check, spot: NodeRef): RoutingDraft | undefined {
   const before = check.errors;
   const read = readVariant(check, spot, routing);
-  const kindSpot = read && field(read.spot, 'kind');
-  if (read === undefined || kindSpot === undefined) return undefined;
+  if (read === undefined) return undefined;
   const draft = draftOf(check, read.desc, read.spot, read.fields);
-  return check.errors > before || draft === undefined ? undefined : { kindSpot, ...draft };
+  return check.errors > before ? undefined : { kindSpot: field(read.spot, 'kind') as NodeRef, ...draft };
 }
 
 type Draft = Omit<RoutingDraft, 'kindSpot'>;
 
-function draftOf(check: Check, desc: unknown, spot: MapRef, fields: { readonly [key: string]: unknown }) {
+function draftOf(check: Check, desc: unknown, spot: MapRef, fields: { readonly [key: string]: unknown }): Draft {
   // Each group's fields were read by its own table; what is wrong or missing is an error by now.
   if (desc === spawn) return checkSpawn(check, spot, fields as Partial<Value<typeof spawn>>);
   if (desc === bind) return checkBind(check, spot, fields as Partial<Value<typeof bind>>);
@@ -68,16 +67,15 @@ function inlinePolicy(check: Check, spot: MapRef, target: RouteTarget | undefine
 }
 
 function checkSpawn(check: Check, spot: MapRef, { bind: value }: Partial<Value<typeof spawn>>): Draft {
-  const at = field(spot, 'bind');
-  if (at?.node.kind !== 'map' || value === undefined)
+  if (value === undefined)
     return { routing: { kind: 'spawn' }, aimSpot: undefined, observedSpot: undefined, inline: [] };
-  const map = at as MapRef;
+  const map = field(spot, 'bind') as MapRef;
   const inline = inlinePolicy(check, map, value.target);
   const route: SpawnRouting = { kind: 'spawn', bind: value };
   return { routing: route, aimSpot: field(map, 'target'), observedSpot: undefined, inline };
 }
 
-function checkDeliver(check: Check, spot: MapRef, fields: Partial<Value<typeof deliver>>): Draft | undefined {
+function checkDeliver(check: Check, spot: MapRef, fields: Partial<Value<typeof deliver>>): Draft {
   const aim = field(spot, 'routeBy');
   const by = aim && fields.routeBy && checkRouteBy(check, aim as MapRef, fields.routeBy.kind);
   const onUnmatched = checkUnmatched(check, spot, fields.onUnmatched);
@@ -88,10 +86,10 @@ function checkDeliver(check: Check, spot: MapRef, fields: Partial<Value<typeof d
   }
   const target = fields.bind?.target;
   const inline: PolicyValue[] = [];
-  if (at?.node.kind === 'map' && target !== undefined) {
-    inline.push(...policyValues(at as MapRef, target));
-    const targetSpot = field(at as MapRef, 'target');
-    if (targetSpot !== undefined) inline.push({ target, field: 'bind', value: 'onMention', spot: targetSpot });
+  if (target !== undefined) {
+    const map = at as MapRef;
+    const targetSpot = field(map, 'target') as NodeRef;
+    inline.push(...policyValues(map, target), { target, field: 'bind', value: 'onMention', spot: targetSpot });
   }
   const route: Routing =
     by?.artifact === undefined
@@ -101,14 +99,14 @@ function checkDeliver(check: Check, spot: MapRef, fields: Partial<Value<typeof d
           onUnmatched,
           bind: fields.bind,
         })
-      : { kind: 'bind', target: by.artifact, onUnmatched, release: false };
+      : compact<BindRouting>({ kind: 'bind', target: by.artifact, onUnmatched, release: false });
   return { routing: route, aimSpot: by?.spot, observedSpot: undefined, inline };
 }
 
 /** Under the legacy kind, which is a delivery that spawns, nothing else may be said. */
-function checkUnmatched(check: Check, spot: MapRef, read: OnUnmatched | undefined): OnUnmatched {
-  const kind = field(spot, 'kind')?.node;
-  if (kind?.kind !== 'scalar' || kind.value !== legacyKind) return read ?? 'drop';
+function checkUnmatched(check: Check, spot: MapRef, read: OnUnmatched | undefined): OnUnmatched | undefined {
+  const kind = (field(spot, 'kind') as NodeRef).node;
+  if (kind.kind !== 'scalar' || kind.value !== legacyKind) return read;
   const at = field(spot, 'onUnmatched');
   if (at !== undefined && read !== undefined && read !== 'spawn')
     wrong(check, at, 'spawn or absent under kind deliverOrSpawn', { code: 'routing-invalid' });
@@ -123,26 +121,25 @@ interface CheckedRouteBy {
 
 /** What a spelling of `routeBy.kind` stands for: a kind, none, or a bind route over `artifactType`. */
 function checkRouteBy(check: Check, spot: MapRef, kind: string): CheckedRouteBy | undefined {
-  const at = field(spot, 'kind');
+  const at = field(spot, 'kind') as NodeRef;
   const artifact = field(spot, 'artifactType');
-  if (at === undefined) return undefined;
   if (kind === legacyOwned) {
     if (artifact === undefined) return missing(check, spot, 'artifactType');
     const value = artifact.node.kind === 'scalar' ? artifact.node.value : undefined;
     const target = routeBy.fields.artifactType.values.find((one) => one === value);
-    return target === undefined ? undefined : { artifact: target, spot: at };
+    return compact<CheckedRouteBy>({ artifact: target, spot: at, kind: undefined });
   }
   if (artifact !== undefined) unknownKey(check, spot, 'artifactType', artifact.key, ['kind']);
   const known = routeBy.fields.kind.values.find((one) => one === (legacyRouteBy[kind] ?? kind));
   return compact<CheckedRouteBy>({ kind: known, spot: at, artifact: undefined });
 }
 
-function checkBind(check: Check, spot: MapRef, fields: Partial<Value<typeof bind>>): Draft | undefined {
-  const { target, onUnmatched = 'drop', observedTarget } = fields;
+function checkBind(check: Check, spot: MapRef, fields: Partial<Value<typeof bind>>): Draft {
+  const { target, onUnmatched, observedTarget } = fields;
   const release = checkRelease(check, spot, target, fields.release);
   const inline = inlinePolicy(check, spot, target);
-  if (target === undefined) return undefined;
-  const route = compact<BindRouting>({ kind: 'bind', target, onUnmatched, release, observedTarget });
+  // Where the target is wrong, which is an error, nothing of the route is used.
+  const route = compact<BindRouting>({ kind: 'bind', target, onUnmatched, release, observedTarget } as BindRouting);
   return { routing: route, aimSpot: field(spot, 'target'), observedSpot: field(spot, 'observedTarget'), inline };
 }
 

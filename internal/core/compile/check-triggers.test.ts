@@ -139,6 +139,8 @@ test('each of them is told in these words', (t) => {
       [on(`event: chat.message.mentioned, endpoint: e, auth: {kind: none}, ${spawn}`)],
       [on('event: codehost.push')],
       [on(spawn)],
+      // What reads no payload may hold what it likes.
+      [event('attachedUserPrompt: "{{ x"', 'concurrency: 1\nreplace: auto\nonReplace: "{{ x"\n')],
       ['triggers: [x, {kind: y}]\n'],
       ...[
         '@hourly',

@@ -127,3 +127,17 @@ const silent: readonly string[] = [
 test('paths that payloads have, and those that a caller may add, are not told', () => {
   for (const body of silent) assert.deepEqual(told(diagnose(body)), [], body);
 });
+
+test('a fallback beside a trigger that takes every event is told, but where one of the two may be skipped or listens elsewhere', () => {
+  for (const [first, second, isTold] of [
+    ['', 'fallback: true', true],
+    ['', 'fallback: false', false],
+    ['optional: true, connection: c', 'fallback: true, connection: c', false],
+    ['connection: c', 'fallback: true, connection: d', false],
+    ['connection: c', 'fallback: true, connection: c', true],
+  ] as const) {
+    const each = [first, second].map((inner) => `{event: codehost.push, routing: {kind: spawn}, ${inner}}`);
+    const codes = diagnose(`triggers: [${each.join(', ')}]\n`).map(({ code }) => code);
+    assert.deepEqual(codes, isTold ? ['fallback-unreachable'] : [], `${first} | ${second}`);
+  }
+});

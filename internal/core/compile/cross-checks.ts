@@ -1,5 +1,6 @@
 // Rules between triggers, and between a trigger and its agent (docs/reference/routing.md#matching, docs/reference/messages.md; docs/reference/compile.md#output, docs/reference/compile.md#rules-across-triggers).
 
+import type { RoutingDraft } from './check-routing.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { Check, MapRef, NodeRef } from './read.ts';
 import { faultAt, field } from './read.ts';
@@ -18,8 +19,6 @@ export function crossCheck(check: Check, root: MapRef, triggers: readonly Trigge
   checkExclusive(check, triggers);
 }
 
-const isSlotDelivery = ({ routing }: TriggerDraft): boolean =>
-  routing?.routing.kind === 'deliver' && routing.routing.routeBy === undefined;
 const spawnsSlot = ({ routing }: TriggerDraft): boolean => {
   const route = routing?.routing;
   if (route?.kind === 'bind') return route.target === 'agent.singleton' && route.onUnmatched === 'spawn';
@@ -29,19 +28,24 @@ const spawnsSlot = ({ routing }: TriggerDraft): boolean => {
 /** A plain delivery needs a slot: `concurrency: 1`, or a slot delivery that spawns its member. */
 function checkSlot(check: Check, root: MapRef, triggers: readonly TriggerDraft[]): void {
   if (root.node.entries.has('concurrency') || triggers.some(spawnsSlot)) return;
-  for (const draft of triggers) {
-    if (!isSlotDelivery(draft) || draft.routing === undefined) continue;
+  for (const { routing } of triggers) {
+    if (routing?.routing.kind !== 'deliver' || routing.routing.routeBy !== undefined) continue;
     const message = 'deliver without routeBy requires concurrency: 1, or a slot delivery with onUnmatched: spawn';
     const hint = 'Add concurrency: 1 to the agent, or name the sessions with routeBy.';
-    faultAt(check, 'deliver-without-slot', message, draft.routing.kindSpot, { hint });
+    faultAt(check, 'deliver-without-slot', message, routing.kindSpot, { hint });
   }
 }
 
 const attributions = '$.svc.attributions';
 
 /** Where a draft filters attributions, else where its kind of routing stands. */
-function filterSpot(draft: TriggerDraft): NodeRef | undefined {
-  return (draft.whereSpot && field(draft.whereSpot, attributions)) ?? draft.routing?.kindSpot;
+const filterSpot = ({ whereSpot }: TriggerDraft, { kindSpot }: RoutingDraft): NodeRef =>
+  (whereSpot && field(whereSpot, attributions)) ?? kindSpot;
+
+/** A draft on one of the two sides, and where it would be mended. */
+interface Sided {
+  readonly draft: TriggerDraft;
+  readonly spot: NodeRef;
 }
 
 function requiresExists(draft: TriggerDraft, exists: boolean): boolean {
@@ -51,17 +55,19 @@ function requiresExists(draft: TriggerDraft, exists: boolean): boolean {
 
 /** A spawn and a delivery to attributed sessions on one event exclude each other by their filters (Routing rules, 4). */
 function checkExclusive(check: Check, triggers: readonly TriggerDraft[]): void {
-  const spawns = new Map<string, TriggerDraft[]>();
-  const delivers = new Map<string, TriggerDraft[]>();
+  const spawns = new Map<string, Sided[]>();
+  const delivers = new Map<string, Sided[]>();
   for (const draft of triggers) {
-    const route = draft.routing?.routing;
-    const isDelivery = route?.kind === 'deliver' && route.routeBy?.kind === 'attributedSessions';
-    if (route?.kind !== 'spawn' && !isDelivery) continue;
+    if (draft.routing === undefined) continue;
+    const { routing } = draft.routing;
+    const isDelivery = routing.kind === 'deliver' && routing.routeBy?.kind === 'attributedSessions';
+    if (routing.kind !== 'spawn' && !isDelivery) continue;
     const byEvent = isDelivery ? delivers : spawns;
+    const sided = { draft, spot: filterSpot(draft, draft.routing) };
     for (const { key } of draft.events) {
       const drafts = byEvent.get(key);
-      if (drafts === undefined) byEvent.set(key, [draft]);
-      else drafts.push(draft);
+      if (drafts === undefined) byEvent.set(key, [sided]);
+      else drafts.push(sided);
     }
   }
   const told = new Set<TriggerDraft>();
@@ -69,9 +75,9 @@ function checkExclusive(check: Check, triggers: readonly TriggerDraft[]): void {
     const spawning = spawns.get(event) ?? [];
     // Each wrong one is paired with the first of the other side, so that the work stays linear in the triggers.
     for (const spawn of spawning)
-      if (!requiresExists(spawn, false)) notExclusive(check, event, told, spawn, receiving[0]);
+      if (!requiresExists(spawn.draft, false)) notExclusive(check, event, told, spawn, receiving[0]);
     for (const deliver of receiving)
-      if (!requiresExists(deliver, true)) notExclusive(check, event, told, spawning[0], deliver);
+      if (!requiresExists(deliver.draft, true)) notExclusive(check, event, told, spawning[0], deliver);
   }
 }
 
@@ -79,23 +85,20 @@ function notExclusive(
   check: Check,
   event: string,
   told: Set<TriggerDraft>,
-  spawn: TriggerDraft | undefined,
-  deliver: TriggerDraft | undefined,
+  spawn: Sided | undefined,
+  deliver: Sided | undefined,
 ): void {
   if (spawn === undefined || deliver === undefined) return;
-  const spawnAt = filterSpot(spawn);
-  const deliverAt = filterSpot(deliver);
-  if (spawnAt === undefined || deliverAt === undefined) return;
   const message =
     `A spawn and an attributedSessions delivery on ${event.slice(0, 80)} must exclude each other by ${attributions}: ` +
     'the spawn needs exists: false, the delivery exists: true';
-  const tell = (draft: TriggerDraft, at: NodeRef, related: ReturnType<typeof other>): void => {
+  const tell = ({ draft, spot }: Sided, related: ReturnType<typeof other>): void => {
     if (told.has(draft)) return;
     told.add(draft);
-    faultAt(check, 'attributions-exclusive', message, at, related);
+    faultAt(check, 'attributions-exclusive', message, spot, related);
   };
-  tell(spawn, spawnAt, other('the delivery', deliverAt));
-  tell(deliver, deliverAt, other('the spawn', spawnAt));
+  tell(spawn, other('the delivery', deliver.spot));
+  tell(deliver, other('the spawn', spawn.spot));
 }
 
 const other = (message: string, spot: NodeRef) => ({ related: [{ message, range: spot.node.range }] });

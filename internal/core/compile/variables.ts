@@ -36,8 +36,9 @@ export function createScope(values: ReadonlyMap<string, string>, declared: Reado
   return { values, declared, key: canonicalJson(record) };
 }
 
+/** What a name of letters, digits and _ alone is a hint for. */
 const didYouMean = (name: string): string | undefined =>
-  /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `Did you mean ${name}?` : undefined;
+  /^[A-Za-z_]/.test(name) ? `Did you mean ${name}?` : undefined;
 
 /** The scope of a document's imports: its own `variables` over the context. */
 export function declareVariables(node: Node | undefined, context: Scope, report: Report): Scope {
