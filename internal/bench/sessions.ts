@@ -15,8 +15,8 @@ import { type Bench, type Bencher, byteCount, heldBytes, median, ms, steadyMs, t
 
 const oneByOne = 15;
 const atOnce = 50;
-/** Half of what a host takes, by its default: each takes what the others take. */
-const idleCount = 100;
+/** What a host takes, by its default. */
+const idleCount = 200;
 const warm = 4;
 /** One that waits needs little room; what V8 would take beside it for young objects is not its own either. */
 const smallAgent = [
