@@ -100,3 +100,33 @@ identity:
   assert.equal(places?.['Identity/a']?.['avatar']?.line, 6);
   assert.equal(at(`${text}concurrency: 2\n`).places, undefined);
 });
+
+test('what a provider is asked about of a model, and what a tool names, keep their places', () => {
+  const head = (name: string): string =>
+    `name: ${name}\nharness: harness-b\nenvironment: { name: n, image: { kind: preset, name: base } }\n`;
+  const agents = {
+    '.svc/agents/a.yaml': `${head('a')}model: { provider: provider-c, id: v/m, gateway: { models: [v/n, v/o] } }
+tools:
+  issues: { kind: mcp_remote, url: "https://x.test", auth: { kind: mcp_oauth, connection: one } }
+`,
+    '.svc/agents/b.yaml': `${head('b')}model: { provider: provider-c, id: v/m, fallbacks: [{ id: v/p }] }\n`,
+    '.svc/agents/c.yaml': `${head('c')}model: { id: beta-1 }\n`,
+  };
+  const { diagnostics, places } = compile(inputWith(bytesOf(agents)));
+  assert.deepEqual(
+    diagnostics.filter(({ severity }) => severity === 'error'),
+    [],
+  );
+  const shown = (resource: string): string[] =>
+    Object.entries(places?.[resource] ?? {}).map(([path, { line, column }]) => `${path} ${line}:${column}`);
+  assert.deepEqual(shown('Agent/a'), [
+    ' 1:7',
+    'model.id 4:36',
+    'model.gateway.models[0] 4:61',
+    'model.gateway.models[1] 4:66',
+    'tools.issues.auth 6:60',
+    'tools.issues.auth.connection 6:91',
+  ]);
+  assert.deepEqual(shown('Agent/b'), [' 1:7', 'model.id 4:36', 'model.fallbacks[0].id 4:59']);
+  assert.deepEqual(shown('Agent/c'), [' 1:7']);
+});
