@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
@@ -129,4 +131,29 @@ describe('migrations', () => {
     assert.deepEqual(rows, [], 'every table says what it is for');
     await fresh.close();
   });
+});
+
+it('a server that goes while the last connections of a migration are being closed ends nobody', async () => {
+  const fresh = await createTestDatabase({ empty: true });
+  const told = Buffer.from('SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0', 'latin1');
+  const head = Buffer.from('E\0\0\0\0', 'latin1');
+  head.writeInt32BE(told.length + 4, 1);
+  const target = new URL(fresh.url);
+  const server = createServer((socket) => {
+    const upstream = connect(Number(target.port), target.hostname);
+    upstream.on('error', () => socket.destroy()).pipe(socket);
+    socket.on('error', () => upstream.destroy());
+    // Who says good-bye hears that the server goes.
+    socket.on('data', (chunk: Buffer) =>
+      chunk.toString('latin1') === 'X\0\0\0\u0004' ? socket.write(Buffer.concat([head, told])) : upstream.write(chunk),
+    );
+    socket.on('close', () => upstream.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const through = new URL(fresh.url);
+  through.port = String((server.address() as AddressInfo).port);
+  assert.ok((await migrate(through.href, silent)).length > 0);
+  server.close();
+  await once(server, 'close');
+  await fresh.close();
 });

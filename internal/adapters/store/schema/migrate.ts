@@ -59,7 +59,7 @@ export async function migrate(url: string, log: Log, from?: string, only?: reado
     await requireVersion(client);
     await takeTurn(client);
     const applied = await applyMissing(client, known, log);
-    if (applied.length > 0 || (await workerSchemaMissing(client))) await migrateWorker(url);
+    if (applied.length > 0 || (await workerSchemaMissing(client))) await migrateWorker(url, log);
     if (applied.length > 0) log.info({ migrations: applied }, 'database.migrated');
     return applied;
   } finally {
@@ -196,7 +196,15 @@ async function workerSchemaMissing(client: pg.Client): Promise<boolean> {
   return found.rows[0]?.found !== true;
 }
 
-async function migrateWorker(url: string): Promise<void> {
-  // Its own log would go to standard output, which belongs to the ready line.
-  await runMigrations({ connectionString: url, logger: new Logger(() => () => undefined) });
+async function migrateWorker(url: string, log: Log): Promise<void> {
+  const pool = new pg.Pool({ connectionString: url });
+  // A pool of the worker's own is not listened to while it closes: a server that goes in that breath would end the process.
+  pool.on('error', (error) => log.warn({ err: error }, 'database.migration_connection_lost'));
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  try {
+    // Its own log would go to standard output, which belongs to the ready line.
+    await runMigrations({ pgPool: pool, logger: new Logger(() => () => undefined) });
+  } finally {
+    await pool.end();
+  }
 }
