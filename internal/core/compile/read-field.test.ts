@@ -279,7 +279,7 @@ function examples(desc: Desc, path: readonly PathStep[], depth = 0): string[] {
 
 test('what a description reads and refuses stands in these words', (t) => {
   const lines = [...rows.flatMap((row) => read(row, false)), ...documents.flatMap((row) => read(row, true))];
-  const none = [['none'], [0], ['name', 0], ['manages', 'x'], ['env', 'A', 'x'], ['toString'], []];
+  const none = [['none'], [0], ['name', 0], ['manages', 'x'], ['imports', 'x'], ['env', 'A', 'x'], ['toString'], []];
   const shown = [
     ...new Set(examples(agent, [])),
     ...none.map((path) => `  ${path.join('.')}: ${exampleAt(path) ?? 'none'}`),
