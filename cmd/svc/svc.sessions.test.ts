@@ -236,7 +236,7 @@ test('an apply of it says the same a moment after it ended, and nothing of it be
   const show = () => told(['reconcile', 'show', run]);
   let shown = await show();
   for (let tries = 0; tries < 600 && !shown.includes('events of the last 7 days'); tries += 1) {
-    assert.match(shown, /^ *status +applied$/m);
+    assert.match(shown, /^status: +applied$/m);
     await sleep(100);
     shown = await show();
   }
