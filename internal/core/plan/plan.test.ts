@@ -5,7 +5,7 @@ import type { AgentSpec, Trigger } from '../../domain/spec.ts';
 import { agent, applied, emptyState, environment, identity, options, tree } from './fixture.ts';
 import { diffJson } from './stored.ts';
 import { plan, specsNeeded } from './plan.ts';
-import type { Current, Desired } from './types.ts';
+import type { Current, Desired, DesiredResource, PlanOptions } from './types.ts';
 
 const spawn = { kind: 'spawn' } as const;
 const event = (key: string, more: object = {}): Trigger =>
@@ -281,7 +281,7 @@ test('injected secrets are judged as a launch judges them, each mistake once', (
     ['far', { hosts: ['out.test'], header: 'x-far' }],
   ]);
   const current = (allow: readonly string[] | null): Current => ({
-    ...emptyState({ secrets: [...injections.keys()] }),
+    ...emptyState({ secrets: ['none', ...injections.keys()] }),
     injections,
     allow,
   });
@@ -290,9 +290,10 @@ test('injected secrets are judged as a launch judges them, each mistake once', (
     own: object,
     more: { allow?: string[]; fenced?: string[]; fencedByList?: string[] } = {},
   ) => {
+    // One of the agents is called like the environment.
     const resources = [
       environment('n', { env: env as never }),
-      ...['a', 'b'].map((name) => agent(name, { environment: 'n', env: own as never })),
+      ...['a', 'n'].map((name) => agent(name, { environment: 'n', env: own as never })),
     ];
     const { fenced = [], fencedByList = [], allow = null } = more;
     const network = { fenced, fencedByList };
@@ -310,6 +311,7 @@ test('injected secrets are judged as a launch judges them, each mistake once', (
   // The agent's variable stands in for the environment's.
   assert.deepEqual(told({ A: secret('one'), B: secret('two') }, { B: 'plain' }), []);
   assert.deepEqual(told({ A: secret('one'), B: secret('one') }, {}), []);
+  assert.deepEqual(told({ A: secret('none'), B: 'plain' }, { C: secret('none') }, { fenced: ['base'] }), []);
   const host = 'Injected secret far: its host out.test is not among those that the session may reach (network.allow)';
   assert.deepEqual(told({ A: secret('far') }, {}), []);
   assert.deepEqual(told({ A: secret('far') }, {}, { fenced: ['base'] }), [['injection-host', host]]);
@@ -318,4 +320,24 @@ test('injected secrets are judged as a launch judges them, each mistake once', (
   assert.deepEqual(told({ A: secret('far') }, {}, { fencedByList: ['base'], allow: ['in.test'] }), [
     ['injection-host', host],
   ]);
+  // Neither is known where an installation says nothing of its networks, or an environment is none of the tree's.
+  const own = [agent('a', { environment: 'n', env: { A: secret('far') } as never })];
+  const network = { fenced: ['base'], fencedByList: [] };
+  const inOwn = [environment('n'), ...own];
+  const of = (resources: readonly DesiredResource[], more: Partial<PlanOptions>) =>
+    plan(tree(resources), current(null), options(more)).diagnostics.filter(({ code }) => code.startsWith('injection-'));
+  assert.deepEqual([of(inOwn, {}), of(own, { network }), of(inOwn, { network }).length], [[], [], 1]);
+  const env = { A: secret('one'), B: secret('two') } as never;
+  const all = plan(
+    tree([environment('n', { env }), agent('a', { environment: 'n' })]),
+    current(['in.test']),
+    options({ network }),
+  );
+  assert.deepEqual(
+    all.diagnostics.map(({ severity, path, hint }) => [severity, path, hint]),
+    [
+      ['warning', 'env.B', 'Let one of them name another host or header: svc secret edit.'],
+      ['warning', 'env.B', 'Add other.test to network.allow of the project and of the installation.'],
+    ],
+  );
 });

@@ -191,19 +191,12 @@ export function checkInjections(
   const environments = new Map(
     desired.resources.flatMap((one) => (one.kind === 'Environment' ? [[one.name, one] as const] : [])),
   );
-  const told = new Set<string>();
-  // An environment is many agents': what is wrong with it alone is told once.
-  const once: Report = (problem) => {
-    const key = JSON.stringify([problem.resource.kind, problem.resource.name, problem.path, problem.message]);
-    if (told.has(key)) return;
-    told.add(key);
-    report(problem);
-  };
+  // An environment is many agents': what is wrong with it alone is the same mistake, which a plan tells once.
   for (const agent of agents) {
     const environment = environments.get(agent.spec.environment);
     const used = injectedOf(agent, environment, injections);
-    checkConflict(used, once);
-    checkHosts(used, environment, facts, options, once);
+    checkConflict(used, report);
+    checkHosts(used, environment, facts, options, report);
   }
 }
 
@@ -215,10 +208,9 @@ function injectedOf(
 ): Injected[] {
   const from = (resource: DesiredResource, env: EnvMap): Injected[] =>
     Object.entries(env).flatMap(([variable, value]) => {
-      const injection = typeof value === 'string' ? undefined : injections.get(value.$secret);
-      return typeof value === 'string' || injection === undefined
-        ? []
-        : [{ resource, variable, name: value.$secret, ...injection }];
+      if (typeof value === 'string') return [];
+      const injection = injections.get(value.$secret);
+      return injection === undefined ? [] : [{ resource, variable, name: value.$secret, ...injection }];
     });
   const own = from(agent, agent.spec.env);
   const rest = environment === undefined ? [] : from(environment, environment.spec.env);
