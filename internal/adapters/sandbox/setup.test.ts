@@ -109,7 +109,7 @@ test('a step without a cache always runs', async (t) => {
   assert.equal(await said(sandbox, 'cat log'), 'x\nx');
 });
 
-for (const name of ['process', 'bubblewrap'] as const) {
+for (const name of providers) {
   test(`${name}: of a cache without paths, what the step changed in home and work is put back`, async (t) => {
     const { fresh, run } = await house(t, name);
     const [first, second] = [await fresh(), await fresh()];
