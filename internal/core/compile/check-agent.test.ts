@@ -17,6 +17,9 @@ function holds(cases: readonly Case[], head?: string): void {
       const { expected, found, messages } =
         head === undefined ? marked(body, codes) : marked(body, codes, 'error', head);
       assert.deepEqual(found, expected, messages.join('\n'));
+      const { draft } = checkText(((head ?? agentHead) + body).replaceAll('§', ''));
+      assert.deepEqual([draft.spec, draft.parts], [undefined, []]);
+      assert.deepEqual(draft.name?.name, body.startsWith('name: ') ? undefined : 'a');
       if (message !== undefined) assert.ok(messages[0]?.startsWith(message), messages[0]);
     });
   }
@@ -97,7 +100,7 @@ test('each of them is told in these words', (t) => {
   t.assert.fileSnapshot(
     toldOf([
       ...all,
-      ...['/srv/etc/x', '/etcetera', '/libx/y', '/etc', 'etc', '/srv/a:b'].map(
+      ...['/srv/etc/x', '/etcetera', '/libx/y', '/lib/y', '/lib64', '/etc', 'etc', '/srv/a:b'].map(
         (path) => [`workingDirectory: ${path}\n`] as const,
       ),
       [`displayTitle: "{{ payload.${'a'.repeat(66)} }}"\n`],
@@ -123,6 +126,29 @@ test('each of them is told in these words', (t) => {
     file,
     { serializers: [String] },
   );
+});
+
+test('what others refer to is given where it can be read, and by its name alone where it is wrong', () => {
+  const given = (body: string) => {
+    const { name, environment, environmentRef, brokenEnvironment } = checkText(`harness: harness-a\n${body}`).draft;
+    return { name, environment: environment?.name, ref: environmentRef?.name, broken: brokenEnvironment };
+  };
+  const image = 'image: {kind: preset, name: base}';
+  const name = { name: 'a', range: { file: '.svc/agents/a.yaml', start: 25, end: 29 }, path: 'name' };
+  const none = { name, environment: undefined, ref: undefined, broken: undefined };
+  assert.deepEqual(given(`name: " a"\nenvironment: {name: e, ${image}}\n`), { ...none, environment: 'e' });
+  assert.deepEqual(given('name: " a"\nenvironment: e\n'), { ...none, ref: 'e' });
+  assert.deepEqual(given('name: " a"\nenvironment: "e e"\n'), none);
+  assert.deepEqual(given('name: " a"\nenvironment: {name: e}\n'), { ...none, broken: 'e' });
+  assert.deepEqual(given(`name: [a]\nenvironment: {name: 3, ${image}}\n`), { ...none, name: undefined });
+});
+
+test('origins are of documents without an error, and where they are asked for', () => {
+  const origins = (text: string, asked: object): boolean =>
+    checkAgent(mergedFrom(text), { catalog: testCatalog, ...asked }, () => {}).origins !== undefined;
+  assert.equal(origins(agentHead, { origins: 'all' }), true);
+  assert.equal(origins(agentHead, {}), false);
+  assert.equal(origins(`${agentHead}labels: x\n`, { origins: 'all' }), false);
 });
 
 test('a misspelled key and the missing one that it was meant for are two errors', () => {
@@ -255,83 +281,17 @@ test('spend caps keep their value whatever their spelling', () => {
 });
 
 /** Nodes of any shape, with the words of agent documents among their keys and values. */
-const words = [
-  'name',
-  'harness',
-  'harness-a',
-  'harness-b',
-  'environment',
-  'image',
-  'kind',
-  'preset',
-  'base',
-  'triggers',
-  'event',
-  'events',
-  'routing',
-  'spawn',
-  'deliver',
-  'bind',
-  'target',
-  'chat.thread',
-  'agent.singleton',
-  'chat.message.mentioned',
-  'where',
-  '$.svc.authored',
-  'exists',
-  'in',
-  'mounts',
-  'git',
-  'auth',
-  'codehostApp',
-  'capabilities',
-  'merge',
-  'write',
-  'tools',
-  'local',
-  'codehost',
-  'svc',
-  'implementation',
-  'model',
-  'id',
-  'provider',
-  'gateway',
-  'models',
-  'fallbacks',
-  'bindings',
-  'lifecycle',
-  'held',
-  'identity',
-  'avatar',
-  'asset',
-  'heartbeat',
-  'cron',
-  '* * * * *',
-  'timezone',
-  'checks',
-  'release',
-  'observedTarget',
-  'action',
-  'context',
-  'env',
-  '$secret',
-  'session',
-  'concurrency',
-  'replace',
-  'auto',
-  'routeBy',
-  'ownedArtifact',
-  'deliverOrSpawn',
-  'artifactType',
-  'onUnmatched',
-  '__proto__',
-  'constructor',
-  'setup',
-  'cache',
-  'description',
-  'fallback',
-  'connection',
-];
+const words = `
+  name harness harness-a harness-b environment image kind preset base triggers event events routing spawn
+  deliver bind target chat.thread agent.singleton chat.message.mentioned where $.svc.authored exists in mounts
+  git auth codehostApp capabilities merge write tools local codehost svc implementation model id provider
+  gateway models fallbacks bindings lifecycle held identity avatar asset heartbeat cron timezone checks release
+  observedTarget action context env $secret session concurrency replace auto routeBy ownedArtifact
+  deliverOrSpawn artifactType onUnmatched __proto__ constructor setup cache description fallback connection
+`
+  .trim()
+  .split(/\s+/)
+  .concat('* * * * *');
 const range = { file: 'f', start: 0, end: 1 };
 const { node } = fc.letrec<{ node: Node }>((tie) => ({
   node: fc.oneof(

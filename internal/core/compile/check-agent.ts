@@ -16,7 +16,7 @@ import {
 import { diagnosticCodes } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { LintTrigger } from '../lint/types.ts';
-import type { MapEntry, MapNode } from '../source/node.ts';
+import { type MapEntry, type MapNode, scalarOf } from '../source/node.ts';
 import { readFields, reading } from './read-field.ts';
 import {
   type Check,
@@ -105,7 +105,7 @@ export function checkAgent(
   ): void => {
     fault(check, code, message, home, path, compact<Extra>({ hint: lackingHint(doc, path) }));
   };
-  const name = checkName(check, root);
+  const name = optional(check, root, 'name', ownName);
   if (!root.node.entries.has('name')) lacking('missing-field', 'Agent requires name', 'name');
   if (!root.node.entries.has('harness')) lacking('missing-harness', diagnosticCodes['missing-harness'], 'harness');
   if (!root.node.entries.has('environment'))
@@ -119,8 +119,8 @@ export function checkAgent(
   const endpoints = triggers.flatMap((draft) => (draft.endpoint === undefined ? [] : [endpointDraft(draft.endpoint)]));
   const environmentName = environment.generated?.name ?? environment.ref?.name;
   const identityName = identity.generated?.name ?? identity.ref?.name;
-  const isSound = check.errors === 0 && harness !== undefined && environmentName !== undefined;
-  const spec = isSound ? canonical(body, { harness, environment: environmentName, identity: identityName }) : undefined;
+  const names = { harness, environment: environmentName, identity: identityName };
+  const spec = check.errors === 0 ? canonical(body, names) : undefined;
   const origins = input.origins === undefined || spec === undefined ? undefined : originsOf(doc, spec, triggers);
   return compact<AgentDraft>({
     origins,
@@ -138,9 +138,14 @@ export function checkAgent(
     lint,
     home,
     parts:
-      spec === undefined || name === undefined
+      spec === undefined
         ? []
-        : partsOf(root, triggers, { agent: name, environment: environment.generated, identity: identity.generated }),
+        : partsOf(root, triggers, {
+            // A document without an error has a name.
+            agent: name as NameRef,
+            environment: environment.generated,
+            identity: identity.generated,
+          }),
   });
 }
 
@@ -148,7 +153,7 @@ export function checkAgent(
 function rootSpot(doc: MergedDocument): MapRef {
   const entries = new Map<string, MapEntry>();
   for (const [key, entry] of doc.root.entries) {
-    if (entry.value.kind !== 'scalar' || entry.value.value !== null) entries.set(key, entry);
+    if (scalarOf(entry.value) !== null) entries.set(key, entry);
   }
   const node: MapNode = { kind: 'map', entries, range: doc.root.range };
   return { node, key: doc.root.range, trail: null };
@@ -165,13 +170,12 @@ function firstKey(doc: MergedDocument): Range {
   return first?.keyRange ?? doc.own.range;
 }
 
-function checkName(check: Check, root: MapRef): NameRef | undefined {
-  const at = field(root, 'name');
-  const name = at && string(check, at, 'a name')?.trim();
-  if (at === undefined || name === undefined) return undefined;
+const ownName: Reader<NameRef> = (check, at) => {
+  const name = string(check, at, 'a name')?.trim();
+  if (name === undefined) return undefined;
   if (resourceNamePattern.test(name)) return { name, range: at.node.range, path: 'name' };
   return wrongName(check, at, name);
-}
+};
 
 interface Generating<G> {
   readonly generated?: G;
@@ -191,12 +195,12 @@ function nameOrInline<G>(
   if (at.node.kind === 'map') {
     const map = at as MapRef;
     const generated = inline(map);
-    const name = field(map, 'name')?.node;
-    const broken =
-      generated === undefined && name?.kind === 'scalar' && typeof name.value === 'string' ? name.value : undefined;
+    const named = field(map, 'name');
+    const name = named && scalarOf(named.node);
+    const broken = generated === undefined && typeof name === 'string' ? name : undefined;
     return compact<Generating<G>>({ generated, ref: undefined, broken });
   }
-  if (at.node.kind === 'scalar' && typeof at.node.value === 'string') {
+  if (typeof scalarOf(at.node) === 'string') {
     const name = resourceName(check, at);
     return name === undefined ? {} : { ref: { name, range: at.node.range, path: key } };
   }
@@ -224,8 +228,6 @@ const plainFields = without(
   ...(['name', 'imports', 'import', 'variables', 'remove', 'harness', 'model', 'environment', 'identity'] as const),
   ...(['mounts', 'tools', 'triggers', 'replace', 'bindings'] as const),
 );
-/** The fields of the stored spec, in the order of the table. */
-const stored = Object.entries(agentFields).flatMap(([key, field]) => ('stored' in field ? [] : [key]));
 
 function readBody(
   check: Check,
@@ -292,17 +294,17 @@ function endpointDraft(endpoint: NonNullable<TriggerDraft['endpoint']>): Endpoin
     range,
     path: pathOf(spot.trail),
     auth,
-    authRange: auth === undefined ? undefined : authSpot?.node.range,
-    authPath: auth === undefined || authSpot === undefined ? undefined : pathOf(authSpot.trail),
+    authRange: authSpot?.node.range,
+    authPath: authSpot && pathOf(authSpot.trail),
   });
 }
 
-type Names = { readonly harness: Harness; readonly environment: string; readonly identity: string | undefined };
+type Names = { readonly [K in 'harness' | 'environment' | 'identity']: AgentSpec[K] | undefined };
 
-/** The spec in the order of the spec's own table. */
+/** The spec of a document without an error, in the order of the table of fields. */
 function canonical(body: Body, names: Names): AgentSpec {
   const all: { readonly [key: string]: unknown } = { ...body, ...names };
-  const kept = stored.flatMap((key) => (all[key] === undefined ? [] : [[key, all[key]] as const]));
+  const kept = Object.keys(agentFields).flatMap((key) => (all[key] === undefined ? [] : [[key, all[key]] as const]));
   // Body and names have every field of a spec, those that must be there among them.
   return Object.fromEntries(kept) as unknown as AgentSpec;
 }
@@ -315,13 +317,13 @@ const spendCapPattern = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
 export function canonicalCap(written: string): string | null {
   const found = spendCapPattern.exec(written);
   if (found === null) return null;
-  const whole = (found[1] ?? '').replace(/^0+(?=\d)/, '');
+  const whole = (found[1] as string).replace(/^0+(?=\d)/, '');
   const fraction = withoutEnd(found[2] ?? '', '0');
   return fraction === '' ? whole : `${whole}.${fraction}`;
 }
 
 const spendCap: Reader<string> = (check, spot) => {
-  const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+  const value = scalarOf(spot.node);
   const cap = typeof value === 'string' ? canonicalCap(value) : null;
   if (cap !== null) return cap;
   const hint =

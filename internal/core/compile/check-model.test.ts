@@ -47,6 +47,9 @@ const refused: readonly (readonly [head: string, body: string, codes: string])[]
   [a, 'model: {id: alpha-1, fallbacks: [§{}]}\n', 'missing-field'],
   [b, 'model: {id: beta-1, fallbacks: [{id: beta-2, provider: §provider-c}]}\n', 'model-fallbacks'],
   [b, 'model: {id: beta-1, fallbacks: [{id: vendor/model, provider: §provider-c}]}\n', 'model-fallbacks'],
+  [a, 'model: {id: alpha-1, fallbacks: [{id: §nobody}, {id: §nobody}]}\n', 'model-id model-fallbacks'],
+  [b, 'model: {id: §undefined}\n', 'model-id'],
+  [b, 'reasoningEffort: low\nmodel: {id: beta-2, §temperature: 1}\n', 'unknown-key'],
   [a, '§reasoningEffort: minimal\n', 'effort-unsupported'],
   [b, '§reasoningEffort: max\n', 'effort-unsupported'],
   [b, '§reasoningEffort: low\n', 'effort-unsupported'],
@@ -67,6 +70,16 @@ const manyModels: Catalog = {
     'provider-c': { ids: [] },
   },
 };
+/** A provider that no harness runs, and a pattern of characters. */
+const otherModels: Catalog = {
+  ...testCatalog,
+  models: { ...testCatalog.models, 'provider-b': { ids: [], pattern: 'beta-.' } },
+  harnesses: {
+    ...testCatalog.harnesses,
+    'harness-b': { ...testCatalog.harnesses['harness-b'], providers: ['provider-b'] },
+  },
+};
+const wrongHarness = b.replace('harness-b', 'x');
 const more: readonly (readonly [body: string, head: string, catalog?: Catalog])[] = [
   ['reasoningEffort: low\nmodel: x\n', b],
   ['reasoningEffort: low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', b],
@@ -85,6 +98,11 @@ const more: readonly (readonly [body: string, head: string, catalog?: Catalog])[
   ['model: {id: xalpha-x-1}\n', a],
   ['model: {id: alpha-x-1y}\n', a],
   ['model: {id: v/m}\n', a],
+  ['model: {provider: provider-b, id: beta-1}\n', a, otherModels],
+  ['model: {provider: provider-c, id: v/m}\n', b, otherModels],
+  ['model: {id: beta-😀}\n', b, otherModels],
+  ['model: {id: v/m, gateway: {models: [a/b, v/m]}}\n', wrongHarness],
+  ['model: {id: beta-1, fallbacks: [{id: beta-2, provider: provider-b}]}\n', wrongHarness],
 ];
 test('each of them is told in these words', (t) => {
   const file = join(import.meta.dirname, '../../../testdata/messages/check-model.txt');

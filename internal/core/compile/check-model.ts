@@ -5,6 +5,7 @@ import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../d
 import { keysOf } from '../../../schemas/grammar.ts';
 import { fallbacks, gateway, model, modelId, reasoningEffort, slug } from '../../../schemas/model.ts';
 import { readFields, reading } from './read-field.ts';
+import { scalarOf } from '../source/node.ts';
 import type { Check, MapRef, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, items, optional, pathOf, strict, suggest, wrong } from './read.ts';
 
@@ -36,9 +37,9 @@ export function checkModel(
     fallbacks: (_, at) => checkFallbacks(check, at, provider, primary, catalog),
   });
   exclusive(check, found);
-  if (check.errors > before || provider === undefined) return undefined;
-  // Nothing of it was wrong, so that what is required is there.
-  return compact<ModelSpec>({ ...(read as ModelSpec), provider });
+  if (check.errors > before) return undefined;
+  // Nothing of it was wrong, so that what is required is there; without a harness, nothing of the document is used.
+  return compact<ModelSpec>({ ...(read as ModelSpec), provider: provider as ModelProvider });
 }
 
 function resolveProvider(
@@ -67,8 +68,8 @@ function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean
   return provider === gatewayProvider && isSlug.test(id);
 }
 
-function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvider, catalog: Catalog): boolean {
-  if (accepts(provider, id, catalog)) return true;
+function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvider, catalog: Catalog): void {
+  if (accepts(provider, id, catalog)) return;
   const ids = catalog.models[provider].ids;
   const near = suggest(check, id, ids, 3);
   const listed =
@@ -78,7 +79,6 @@ function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvide
     code: 'model-id',
     hint,
   });
-  return false;
 }
 
 function exclusive(check: Check, spot: MapRef): void {
@@ -103,16 +103,22 @@ function checkGateway(
   }
   const read = reading(gateway)(check, spot);
   if (read === undefined) return undefined;
-  const taken = new Set(primary === undefined ? [] : [primary]);
+  const taken = new Set([primary]);
   const { what } = gateway.fields.models;
-  for (const item of items(check, field(spot as MapRef, 'models') as NodeRef, what) ?? [])
+  // What was read is a list.
+  for (const item of items(check, field(spot as MapRef, 'models') as NodeRef, what) as readonly NodeRef[])
     notTaken(check, item, taken, 'model-gateway');
   return read;
 }
 
 /** Reports an id that was named before; adds it to what was. */
-function notTaken(check: Check, spot: NodeRef, taken: Set<string>, code: 'model-gateway' | 'model-fallbacks'): boolean {
-  const id = spot.node.kind === 'scalar' ? String(spot.node.value).trim() : '';
+function notTaken(
+  check: Check,
+  spot: NodeRef,
+  taken: Set<string | undefined>,
+  code: 'model-gateway' | 'model-fallbacks',
+): boolean {
+  const id = String(scalarOf(spot.node)).trim();
   const isNew = !taken.has(id);
   taken.add(id);
   if (isNew) return true;
@@ -130,7 +136,7 @@ function checkFallbacks(
   primary: string | undefined,
   catalog: Catalog,
 ): readonly Fallback[] | undefined {
-  const taken = new Set(primary === undefined ? [] : [primary]);
+  const taken = new Set([primary]);
   const found: Fallback[] = [];
   const { item: fallback, what, least, most, code } = fallbacks;
   for (const item of items(check, spot, what, least, most, code) ?? []) {
@@ -146,8 +152,9 @@ function checkFallbacks(
     if (id === undefined || provider === undefined) continue;
     const at = field(map, 'id') as NodeRef;
     // Where the provider itself cannot be, it is no question which of its models this is.
-    if (notTaken(check, at, taken, 'model-fallbacks') && !isForeign && checkId(check, at, id, provider, catalog))
-      found.push({ id, provider });
+    if (notTaken(check, at, taken, 'model-fallbacks') && !isForeign) checkId(check, at, id, provider, catalog);
+    // Where one of them is wrong, nothing of the model is used.
+    found.push({ id, provider });
   }
   return found;
 }

@@ -15,7 +15,6 @@ export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
   const byPath = new Map<string, NodeRef>();
   const mounts: Mount[] = [];
   for (const item of items(check, spot, 'a list of mounts') ?? []) {
-    const before = check.errors;
     const found = strict(check, item, keysOf(mount));
     if (found === undefined) continue;
     const read = readFields(check, found, mount.fields, {
@@ -25,8 +24,8 @@ export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
       auth: checkAuth,
     });
     checkTaken(check, found, byPath);
-    // Nothing of it was wrong, so that what is required is there.
-    if (check.errors === before) mounts.push(compact<Mount>(read as Mount));
+    // Where something of it is wrong, nothing of the mounts is used.
+    mounts.push(compact<Mount>(read as Mount));
   }
   return mounts;
 };
@@ -58,7 +57,7 @@ const repositoryName: Reader<string> = (check, spot) => {
 /** One with tokens is known when a session starts. */
 const mountRef: Reader<string> = (check, spot) => {
   const value = reading(mount.fields.ref)(check, spot);
-  if (value === undefined || value === '' || value.includes('{{') || isRef(value)) return value;
+  if (value === undefined || value.includes('{{') || isRef(value)) return value;
   return wrong(check, spot, 'a branch, a tag or a commit, as git spells them');
 };
 
@@ -70,7 +69,8 @@ const outsidePath: Reader<string> = (check, spot) => {
     return wrong(check, spot, 'a normalized path, without //, . or .. segments');
   const cannot = unplaceable(value);
   if (cannot !== undefined) return wrong(check, spot, cannot);
-  const [, first = '', second = ''] = value.split('/');
+  // It begins with a slash.
+  const [, first, second = ''] = value.split('/') as [string, string, string?];
   const bare = value.replace(/\/$/, '');
   const isHome = bare === home || bare === dirname(home);
   if (first === '' || isHome || systemFolder.test(first)) {
@@ -128,15 +128,16 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   if (found === undefined) return undefined;
   // What was not read is an error by now, and what was not written has its default.
   const granted = readFields(check, found, capabilities.fields) as MountCapabilities;
-  const contents = field(found, 'contents');
-  if (contents !== undefined && granted.contents === 'none') {
+  // What is none, and what may merge, is no default but written.
+  if (granted.contents === 'none') {
+    const contents = field(found, 'contents') as NodeRef;
     const message = diagnosticCodes['mount-not-cloned'];
     const place = { range: contents.node.range, path: pathOf(contents.trail) };
     check.report({ severity: 'warning', code: 'mount-not-cloned', message, ...place });
   }
-  const merge = field(found, 'merge');
-  if (check.errors > before || merge === undefined || granted.merge !== 'write') return granted;
+  if (check.errors > before || granted.merge !== 'write') return granted;
   if (granted.contents === 'write' && granted.pullRequests === 'write') return granted;
+  const merge = field(found, 'merge') as NodeRef;
   const message = 'merge: write requires both contents: write and pullRequests: write';
   return fault(check, 'mount-capabilities', message, merge.key, pathOf(merge.trail));
 };
