@@ -10,6 +10,10 @@ const hook = (inner: string): string => on(`event: webhook.received, ${spawn}, $
 const pull = (inner: string): string => on(`event: codehost.pull_request.opened, ${spawn}, checks: ${inner}`);
 const beat = (inner: string): string => on(`kind: heartbeat, ${spawn}, ${inner}`);
 const where = (inner: string): string => event(`where: {${inner}}`);
+/** A key that some source may emit, longer than what is shown of one. */
+const long = `codehost.${'k'.repeat(80)}`;
+const observing = (target: string): string =>
+  `routing: {kind: bind, target: ${target}, observedTarget: {action: unbind}}`;
 const check = 'name: c, displayName: C, description: d';
 
 const refused: readonly (readonly [body: string, codes: string, message?: string])[] = [
@@ -127,6 +131,10 @@ test('each of them is told in these words', (t) => {
         'codehost',
         'codehost.',
         'codhost.push',
+        'codhost.nothing.like.it',
+        'codehots',
+        'github.psh',
+        'pul_request.opened',
         'code.push',
         'x.y',
         'codehost.psh',
@@ -139,6 +147,19 @@ test('each of them is told in these words', (t) => {
       [on(`event: chat.message.mentioned, endpoint: e, auth: {kind: none}, ${spawn}`)],
       [on('event: codehost.push')],
       [on(spawn)],
+      [on('')],
+      [on(`events: [${long}, ${long}], ${spawn}`)],
+      [on(`event: webhook.${'w'.repeat(80)}, ${spawn}`)],
+      [on(`event: ${long}, checks: [{${check}}], ${spawn}`)],
+      [on(`events: [svc.project.onboarded, webhook.x], connection: c, endpoint: e, ${spawn}`)],
+      [on(`events: [codehost.push, svc.project.onboarded], endpoint: e, ${spawn}`)],
+      [on(`events: [svc.session.binding.bound, svc.project.onboarded], ${observing('svc.session')}`)],
+      [on(`events: [x], ${observing('codehost.issue')}`)],
+      [
+        on(
+          'events: [chat.message.mentioned, codehost.push], routing: {kind: deliver, routeBy: {kind: attributedSessions}}',
+        ),
+      ],
       // What reads no payload may hold what it likes.
       [event('attachedUserPrompt: "{{ x"', 'concurrency: 1\nreplace: auto\nonReplace: "{{ x"\n')],
       ['triggers: [x, {kind: y}]\n'],
@@ -153,13 +174,20 @@ test('each of them is told in these words', (t) => {
         ' @Daily ',
         '@reboot',
         '@every 5m',
+        ' 0  0 9 * * *',
+        '0 0 99 * * *',
+        '0 0 30 2 *',
       ].map((cron) => [beat(`cron: "${cron}"`)] as const),
       [beat('timezone: x')],
+      [on('kind: heartbeat, cron: "0 9 * * *", routing: {kind: x}')],
       [beat('cron: "0 9 * * *", timezone: "europe/berlin"')],
       ...['{}', '{name: a}', '{displayName: b}', '{description: c}', '{name: a, displayName: b}'].map(
         (one) => [pull(`[${one}]`)] as const,
       ),
       [pull(`[{${check}}, {${check}}]`)],
+      [pull(`[{${check}, beginTimeout: {seconds: 1, conclusion: failure}}]`)],
+      [pull('[{name: a b, displayName: [], description: d}, {name: a b, displayName: [], description: d}]')],
+      [pull(`[${`{name: ${'n'.repeat(81)}, displayName: C, description: d}, `.repeat(2)}]`)],
       [pull(`[{${check}, beginTimeout: {seconds: 1}, timeout: {seconds: 2}, completeTimeout: x}]`)],
       [event(`checks: [{${check}}]`)],
       [hook('auth: {kind: hmac_sha256}')],

@@ -88,14 +88,14 @@ function checkTrigger(check: Check, item: NodeRef): TriggerDraft | undefined {
   if (read === undefined) return undefined;
   const { spot, desc } = read;
   if (desc === heartbeat) {
-    if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) observed(check, routing);
+    if (routing !== undefined) checkObserved(check, routing, undefined);
   } else {
     events = eventKeys(check, spot);
     checkFamilies(check, spot, events);
     checkAgainstEvents(check, spot, events, routing);
   }
   const whereSpot = field(spot, 'where');
-  // Each field was read by its own reader; a trigger with one that is wrong is not used, for the document has an error.
+  // Each field was read by its own reader; where one is missing or wrong, the document has an error and gives no spec.
   const fields = read.fields as Partial<Omit<EventTrigger, 'kind'> & Omit<HeartbeatTrigger, 'kind'>>;
   return {
     spot,
@@ -108,26 +108,23 @@ function checkTrigger(check: Check, item: NodeRef): TriggerDraft | undefined {
   };
 }
 
-function heartbeatOf(fields: Partial<Omit<HeartbeatTrigger, 'kind'>>) {
-  const { cron, timezone, where = {}, message, fallback = false, routing } = fields;
-  if (cron === undefined || timezone === undefined || routing === undefined) return [];
+function heartbeatOf(fields: Partial<Omit<HeartbeatTrigger, 'kind'>>): readonly HeartbeatTrigger[] {
+  const { cron, timezone, where, message, fallback, routing } = fields;
   return [compact<HeartbeatTrigger>({ kind: 'heartbeat', cron, timezone, where, message, fallback, routing })];
 }
 
 /** One trigger a key, in the order of the spec's own table. */
 function eventsOf(fields: Partial<Omit<EventTrigger, 'kind'>>, events: Keys): readonly EventTrigger[] {
-  const { connection, optional, endpoint, auth, where = {}, message, routing } = fields;
-  const { attachedUserPrompt, checks, fallback = false } = fields;
-  if (routing === undefined) return [];
+  const { connection, optional, endpoint, auth, where, message, routing } = fields;
+  const { attachedUserPrompt, checks, fallback } = fields;
   const ways = { connection, optional, endpoint, auth };
   const rest = { where, message, attachedUserPrompt, checks, fallback, routing };
   return events.map(({ key }) => compact<EventTrigger>({ kind: 'event', event: key, ...ways, ...rest }));
 }
 
 function endpointOf(spot: MapRef, { endpoint, auth }: Partial<Omit<EventTrigger, 'kind'>>): TriggerDraft['endpoint'] {
-  const at = field(spot, 'endpoint');
-  if (endpoint === undefined || at === undefined) return undefined;
-  const authSpot = field(spot, 'auth');
+  if (endpoint === undefined) return undefined;
+  const [at, authSpot] = [field(spot, 'endpoint'), field(spot, 'auth')];
   return compact<NonNullable<TriggerDraft['endpoint']>>({ name: endpoint, spot: at, auth, authSpot });
 }
 
@@ -163,7 +160,7 @@ function meantCron(value: string): string | null {
   const nickname = nicknames[value.trim().toLowerCase()];
   if (nickname !== undefined) return `Write '${nickname}'`;
   const five = rest.join(' ');
-  return rest.length === 5 && checkCron(five) === null ? `Leave the seconds out: '${five}'` : null;
+  return checkCron(five) === null ? `Leave the seconds out: '${five}'` : null;
 }
 
 const timezoneText: Reader<string> = (check, spot) => {
@@ -232,24 +229,28 @@ const eventKey: Reader<string> = (check, spot) => {
   return faultAt(check, 'event-provider', `${diagnosticCodes['event-provider']}: ${shown}`, spot, { hint });
 };
 
+/** What of a key stands behind its first segment. */
+const tailOf = (key: string): string => key.slice(key.indexOf('.') + 1);
+
 /** The known key that is the same behind its first segment: `<product>.pull_request.opened`, or `pull_request.opened`. */
 function keyOfAnySource(check: Check, key: string): string | undefined {
-  const rest = key.slice(key.indexOf('.') + 1);
-  const tails = [...knownEvents].map((known) => known.slice(known.indexOf('.') + 1));
-  const near = suggest(check, key, tails) ?? (key.includes('.') ? suggest(check, rest, tails) : undefined);
-  return near === undefined ? undefined : [...knownEvents][tails.indexOf(near)];
+  const tails = [...knownEvents].map(tailOf);
+  const near = suggest(check, key, tails) ?? suggest(check, tailOf(key), tails);
+  return [...knownEvents].find((known) => tailOf(known) === near);
 }
 
+/** The sources of keys that were read, each of which has one. */
 const sourcesOf = (events: Keys): ReadonlySet<EventSource> =>
-  new Set(events.map(({ key }) => sourceOf(key)).filter((source) => source !== null));
+  new Set(events.map(({ key }) => sourceOf(key) as EventSource));
 
 /** `connection`, `endpoint` and `auth` against the sources of the events (docs/reference/events.md; docs/reference/compile.md#triggers). */
 function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
   const sources = sourcesOf(events);
+  const first = events[0]?.spot;
   const connection = field(spot, 'connection');
   const without = [...sources].filter((source) => sourceNeeds[source] !== 'connection');
   if (connection !== undefined && without.length > 0) {
-    const layer = layerOf(connection.key.file, events[0]?.spot, 'event');
+    const layer = layerOf(connection.key.file, first, 'event');
     const message = `connection is not accepted on ${without.join(' and ')} events, which take none${layer}`;
     fault(check, 'trigger-field', message, connection.key, pathOf(connection.trail));
   } else if (connection !== undefined && sources.size > 1) {
@@ -263,7 +264,7 @@ function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
     fault(
       check,
       'trigger-endpoint',
-      `${name} is accepted only on webhook events, not on ${foreign.join(' and ')}${layerOf(at.key.file, events[0]?.spot, 'event')}`,
+      `${name} is accepted only on webhook events, not on ${foreign.join(' and ')}${layerOf(at.key.file, first, 'event')}`,
       at.key,
       pathOf(at.trail),
       { hint: 'Remove it, or let the event be webhook.received.' },
@@ -281,11 +282,13 @@ function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
   }
 }
 
-function observed(check: Check, routing: RoutingDraft, events: Keys = []): void {
-  const at = routing.observedSpot;
-  if (at === undefined) return;
+/** What a session observes is another's binding, which only events of bindings tell of: never a heartbeat, which has none. */
+function checkObserved(check: Check, draft: RoutingDraft, events: Keys | undefined): void {
+  const { routing, observedSpot: at, aimSpot } = draft;
+  if (routing.kind !== 'bind' || at === undefined) return;
+  if (routing.target === 'svc.session' && events?.every(({ key }) => bindingEvents.includes(key)) === true) return;
   const message = `observedTarget is accepted only with target: svc.session on ${bindingEvents.join(', ')}`;
-  const layer = layerOf(at.key.file, events[0]?.spot, 'event') || layerOf(at.key.file, routing.aimSpot, 'target');
+  const layer = layerOf(at.key.file, events?.[0]?.spot, 'event') || layerOf(at.key.file, aimSpot, 'target');
   fault(check, 'observed-target', message + layer, at.key, pathOf(at.trail));
 }
 
@@ -302,11 +305,8 @@ function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, routing: R
     const message = `${checksEvent}, not for ${other.key.slice(0, 80)}${layerOf(checks.key.file, other.spot, 'event')}`;
     fault(check, 'checks-event', message, checks.key, pathOf(checks.trail));
   }
-  if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) {
-    const legal = routing.routing.target === 'svc.session' && events.every(({ key }) => bindingEvents.includes(key));
-    if (!legal) observed(check, routing, events);
-  }
-  if (events.length === 0 || routing === undefined) return;
+  if (routing === undefined) return;
+  checkObserved(check, routing, events);
   attributedAuthored(check, spot, events, routing);
 }
 
@@ -340,15 +340,14 @@ export const checkChecks: Reader<readonly CheckSpec[]> = (check, spot) => {
     const beginTimeout = checkBegin(check, found) ?? read.beginTimeout;
     unique(check, found, 'name', name, seen.name);
     unique(check, found, 'displayName', displayName, seen.displayName);
-    if (name === undefined || displayName === undefined || description === undefined) continue;
     checks.push(compact<CheckSpec>({ name, displayName, description, instructions, beginTimeout, completeTimeout }));
   }
   return checks;
 };
 
 function unique(check: Check, spot: MapRef, key: string, value: string | undefined, seen: Map<string, NodeRef>): void {
-  const at = field(spot, key);
-  if (value === undefined || at === undefined) return;
+  if (value === undefined) return;
+  const at = field(spot, key) as NodeRef;
   const first = seen.get(value);
   if (first === undefined) {
     seen.set(value, at);
