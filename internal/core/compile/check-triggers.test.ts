@@ -154,6 +154,7 @@ test('each of them is told in these words', (t) => {
       [on(`events: [svc.project.onboarded, webhook.x], connection: c, endpoint: e, ${spawn}`)],
       [on(`events: [codehost.push, svc.project.onboarded], endpoint: e, ${spawn}`)],
       [on(`events: [svc.session.binding.bound, svc.project.onboarded], ${observing('svc.session')}`)],
+      // Of a trigger without one key that can be read nothing is known, not even that it has no event.
       [on(`events: [x], ${observing('codehost.issue')}`)],
       [
         on(

@@ -56,11 +56,12 @@ function textsOf(root: MapRef, triggers: readonly TriggerDraft[]): LintText[] {
 }
 
 function lintTrigger(file: string, draft: TriggerDraft): LintTrigger[] {
-  if (draft.routing === undefined) return [];
+  const [first] = draft.triggers;
+  // A trigger on events that has none which can be read is no heartbeat: of what it would match nothing is known.
+  if (draft.routing === undefined || first === undefined) return [];
   const whereRanges = new Map<string, Range>();
   for (const [key, entry] of draft.whereSpot?.node.entries ?? []) whereRanges.set(key, entry.keyRange);
   const fallback = field(draft.spot, 'fallback');
-  const [first] = draft.triggers;
   const message = field(draft.spot, 'message');
   return [
     {
@@ -74,8 +75,8 @@ function lintTrigger(file: string, draft: TriggerDraft): LintTrigger[] {
       aimRange: (draft.routing.aimSpot ?? draft.routing.kindSpot).node.range,
       message: message && textOf(file, message.node, pathOf(message.trail), 'event')[0],
       endpoint: draft.endpoint?.name,
-      connection: first?.kind === 'event' ? first.connection : undefined,
-      isOptional: first?.kind === 'event' && first.optional === true,
+      connection: first.kind === 'event' ? first.connection : undefined,
+      isOptional: first.kind === 'event' && first.optional === true,
     },
   ];
 }
