@@ -182,7 +182,7 @@ test('each of them is told in these words', (t) => {
       [beat('timezone: x')],
       [on('kind: heartbeat, cron: "0 9 * * *", routing: {kind: x}')],
       [beat('cron: "0 9 * * *", timezone: "europe/berlin"')],
-      ...['{}', '{name: a}', '{displayName: b}', '{description: c}', '{name: a, displayName: b}'].map(
+      ...['x', '{}', '{name: a}', '{displayName: b}', '{description: c}', '{name: a, displayName: b}'].map(
         (one) => [pull(`[${one}]`)] as const,
       ),
       [pull(`[{${check}}, {${check}}]`)],
