@@ -131,13 +131,14 @@ test('each of them is told in these words', (t) => {
 test('what others refer to is given where it can be read, and by its name alone where it is wrong', () => {
   const given = (body: string) => {
     const { name, environment, environmentRef, brokenEnvironment } = checkText(`harness: harness-a\n${body}`).draft;
-    return { name, environment: environment?.name, ref: environmentRef?.name, broken: brokenEnvironment };
+    return { name, environment: environment?.name, ref: environmentRef, broken: brokenEnvironment };
   };
   const image = 'image: {kind: preset, name: base}';
   const name = { name: 'a', range: { file: '.svc/agents/a.yaml', start: 25, end: 29 }, path: 'name' };
   const none = { name, environment: undefined, ref: undefined, broken: undefined };
   assert.deepEqual(given(`name: " a"\nenvironment: {name: e, ${image}}\n`), { ...none, environment: 'e' });
-  assert.deepEqual(given('name: " a"\nenvironment: e\n'), { ...none, ref: 'e' });
+  const ref = { name: 'e', range: { ...name.range, start: 43, end: 44 }, path: 'environment' };
+  assert.deepEqual(given('name: " a"\nenvironment: e\n'), { ...none, ref });
   assert.deepEqual(given('name: " a"\nenvironment: "e e"\n'), none);
   assert.deepEqual(given('name: " a"\nenvironment: {name: e}\n'), { ...none, broken: 'e' });
   assert.deepEqual(given(`name: [a]\nenvironment: {name: 3, ${image}}\n`), { ...none, name: undefined });
