@@ -80,7 +80,7 @@ function syncPorts(
     compile: compiler.withCatalog(catalog),
     warmCompiler: compiler.warm,
     compiled: createCompiledAnswers(),
-    listedSlugs: listedSlugs(config),
+    listedSlugs: listedSlugs(config, runtime),
     resolveTemplates: (specifiers, { lock, secret }) =>
       resolveTemplates(specifiers, {
         sources,
@@ -93,9 +93,11 @@ function syncPorts(
 }
 
 /** Where no key is set for the provider that takes any slug, no session reaches it, and it is not asked either. */
-function listedSlugs(config: Config): SyncPorts['listedSlugs'] {
+function listedSlugs(config: Config, { log }: Runtime): SyncPorts['listedSlugs'] {
   const { addresses, keys } = modelSettings(config.file, config.fileDir);
   const place = keys['provider-c'];
   const isUsed = place.kind !== 'env' || (config.secretEnv?.(place.name) ?? '') !== '';
-  return isUsed ? createSlugs({ addresses, allowPrivate: config.allowPrivateNetwork }) : undefined;
+  if (!isUsed) return undefined;
+  const unread = (error: unknown): void => log.debug({ err: error }, 'model.list_unread');
+  return createSlugs({ addresses, allowPrivate: config.allowPrivateNetwork, unread });
 }

@@ -62,7 +62,7 @@ export interface HttpOptions {
   readonly mounts?: readonly Mount[];
   /** What browsers look at; asked for a GET that no route takes. */
   readonly pages?: Pages;
-  /** Of an answer that nobody reads, until its connection is closed; absent: a minute. */
+  /** Milliseconds: of an answer that nobody reads, until its connection is closed (absent: a minute); of a stop, for last calls. */
   readonly unreadMs?: number;
   readonly lastCallMs?: number;
 }

@@ -21,6 +21,7 @@ after(() => {
 });
 
 let now = 0;
+let unread: unknown;
 function slugs(path = '', allowPrivate = true) {
   asked = [];
   const { port } = server.address() as AddressInfo;
@@ -28,6 +29,7 @@ function slugs(path = '', allowPrivate = true) {
     addresses: { 'provider-c': `http://127.0.0.1:${port}${path}` },
     allowPrivate,
     now: () => now,
+    unread: (error) => void (unread = error),
   });
 }
 const json = (body: unknown) => (response: ServerResponse) => void response.end(JSON.stringify(body));
@@ -64,10 +66,11 @@ for (const [name, act] of Object.entries(none)) {
   });
 }
 
-test('the network rules hold', async () => {
+test('the network rules hold, and why nothing was read is heard', async () => {
   answer = json({ data: [{ id: 'a/b' }] });
   assert.equal(await slugs('', false)(), undefined);
   assert.deepEqual(asked, []);
+  assert.match(String(unread), /^UpstreamFailure: The address of provider-c is refused/);
 });
 
 test('an answer holds for an hour and is shared; where there was none, the next look is a minute later', async () => {

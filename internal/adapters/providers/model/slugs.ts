@@ -9,6 +9,8 @@ import { addressOf, type ModelUpstreamOptions } from './upstream.ts';
 export interface SlugsOptions extends Pick<ModelUpstreamOptions, 'addresses' | 'allowPrivate'> {
   /** Milliseconds on a clock that never goes back. */
   readonly now?: () => number;
+  /** Hears why there was no answer to be read. */
+  readonly unread?: (error: unknown) => void;
 }
 
 const limits = { waitMs: 2_000, bodyBytes: 8 * 1024 * 1024 } as const;
@@ -21,7 +23,10 @@ export function createSlugs(options: SlugsOptions): () => Promise<ReadonlySet<st
   let last: { readonly until: number; readonly slugs: Promise<ReadonlySet<string> | undefined> } | undefined;
   return () => {
     if (last !== undefined && now() < last.until) return last.slugs;
-    const slugs = readSlugs(options).catch(() => undefined);
+    const slugs = readSlugs(options).catch((error: unknown) => {
+      options.unread?.(error);
+      return undefined;
+    });
     const asked = { until: now() + ages.known, slugs };
     last = asked;
     void slugs.then((found) => {
