@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import { Joined } from '../../base/joined.ts';
 import { exceedsValues } from '../../domain/depth.ts';
+import { parseJson } from '../../domain/json-text.ts';
 import type { HarnessWriting, Limits } from './types.ts';
 
 export interface FrameEvents {
@@ -94,7 +95,7 @@ async function* lines(
 function parse(line: Buffer): AnyMessage | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(line.toString('utf8'));
+    value = parseJson(line.toString('utf8'));
   } catch {
     return undefined;
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { parseJson } from '../../domain/json-text.ts';
 import type { Where } from '../../domain/spec.ts';
 import {
   compileWhere,
@@ -327,6 +328,21 @@ describe('numbers', () => {
     const { value: _, ...plain } = Object.getOwnPropertyDescriptor(parsed, '__proto__') ?? {};
     assert.deepEqual(plain, { writable: true, enumerable: true, configurable: true });
     assert.equal(JSON.stringify(parsed), '{"a":"x:9007199254740993","__proto__":{"n":9007199254740993},"b":100}');
+  });
+
+  test('a key that is written with an escape is that key, whatever else was read before', () => {
+    const slash = String.raw`\\`;
+    for (const [before, text, expected] of [
+      [`{"a":0,"${slash}u0":0}`, String.raw`{"a":1,"\u00e9t\u00e9" : {"b":2}}`, '{"a":1,"été":{"b":2}}'],
+      [`{"b":[],"${slash}":0}`, String.raw`{"b":"\\","\"":2,"\n" :3}`, String.raw`{"b":"\\","\"":2,"\n":3}`],
+      [`{"c":0,"d${slash}":0}`, String.raw`[{"c":1,"d\t":"x"}]`, String.raw`[{"c":1,"d\t":"x"}]`],
+      [`{"${slash}":{"e":0}}`, String.raw`{"\u0061":"\"a\":","a":2}`, '{"a":2}'],
+    ] as const) {
+      for (const read of [readPayload, readPrintable, parseJson]) {
+        read(before);
+        assert.equal(JSON.stringify(read(text)), expected);
+      }
+    }
   });
 
   test('for printing, every number comes as it was written, and what prints so by itself is a number', () => {

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { FlowContext } from '../../flows/context.ts';
 import { type Access, notVisible, resolveAccess, resolveSession, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../domain/fault.ts';
+import { parseJson } from '../../domain/json-text.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
@@ -138,7 +139,7 @@ export function makeCall(
   const json =
     route.rawBody || (isOpen && route.body === undefined)
       ? undefined
-      : readJson(raw, contentType, route.exactNumbers ? readPayload : JSON.parse);
+      : readJson(raw, contentType, route.exactNumbers ? readPayload : parseJson);
   // What a call does not take is refused, not passed over: it may name another tenant than the path does.
   if (route.query === undefined && !isOpen) requireNone(query, 'query');
   if (route.body === undefined) requireNone(json === undefined ? {} : json, 'body');

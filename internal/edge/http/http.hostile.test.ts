@@ -112,6 +112,21 @@ describe('requests that say what they should not', () => {
     });
     assert.equal(explain.status, 400);
   });
+
+  it('what one sender calls its keys does not rename those of the next', async () => {
+    const auth = { kind: 'none' };
+    const files = [{ path: '.svc/agents/keys.yaml', content: JSON.stringify(endpointSpec('keys', auth)) }];
+    const applied = await daemon.api('POST', 'P/apply', { files, prune: false });
+    const [{ ingestUrl = '' } = {}] = applied.body['webhooks'] as unknown as { ingestUrl?: string }[];
+    const send = (body: string) =>
+      fetch(`${daemon.url}${new URL(ingestUrl).pathname}`, { method: 'POST', body }).then((answer) => answer.json());
+    // The runtime goes by what it has seen behind a key, where it has seen one thing alone.
+    await send(String.raw`{"first":"a","dedup\\u0":"b"}`);
+    const sent = Object(await send(String.raw`{"first":"a","dedup\u004bey":"k"}`));
+    const { body } = await daemon.api('GET', `P/events/${String(sent.eventRecordId)}`);
+    assert.equal(JSON.stringify(body['payload']), '{"first":"a","dedupKey":"k"}');
+    assert.equal(Object(await send('{"dedupKey":"k"}')).created, false);
+  });
 });
 
 describe('open streams', () => {

@@ -9,6 +9,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
 import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from '../../flows/tools/tools.ts';
 import { Fault } from '../../domain/fault.ts';
+import { parseJson } from '../../domain/json-text.ts';
 import { messagesTable } from '../../domain/messages.ts';
 import { type Calls, createCalls } from './calls.ts';
 import { answerPlainly, type CallResult, type PlainCall, plainCall } from './plain.ts';
@@ -153,7 +154,7 @@ async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Prom
   const { request, response, body } = at;
   let message: unknown;
   try {
-    message = JSON.parse((body ?? Buffer.alloc(0)).toString('utf8'));
+    message = parseJson((body ?? Buffer.alloc(0)).toString('utf8'));
   } catch {
     return answer(response, 400, 'The body is not JSON.', -32_700);
   }

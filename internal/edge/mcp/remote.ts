@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
 import { Fault } from '../../domain/fault.ts';
+import { parseJson } from '../../domain/json-text.ts';
 import type { McpRequest } from './request.ts';
 import { answer } from './refuse.ts';
 
@@ -140,7 +141,7 @@ interface RpcMessage {
 }
 function messageOf(body: Buffer | undefined): RpcMessage | undefined {
   try {
-    const message = JSON.parse((body ?? '').toString('utf8')) as unknown;
+    const message = parseJson((body ?? '').toString('utf8')) as unknown;
     return typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
   } catch {
     return undefined;
@@ -206,7 +207,7 @@ const isToolCall = (body: Buffer | undefined): boolean => asks(body, 'tools/call
 
 function asks(body: Buffer | undefined, method: string): boolean {
   try {
-    const message = JSON.parse((body ?? '').toString('utf8')) as { method?: unknown } | { method?: unknown }[];
+    const message = parseJson((body ?? '').toString('utf8')) as { method?: unknown } | { method?: unknown }[];
     return [message].flat().some((one) => one.method === method);
   } catch {
     return false;

@@ -10,6 +10,7 @@ import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
+import { parseJson } from '../../domain/json-text.ts';
 import { messagesTable } from '../../domain/messages.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import type { Credential } from '../ports.ts';
@@ -49,7 +50,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   let event: NewEvent;
   try {
     // Names are texts: whether a double holds a number matters to whoever routes the event.
-    const body = ports.keepsBodies() ? parseBody(delivery.raw) : parseBody(delivery.raw, JSON.parse);
+    const body = ports.keepsBodies() ? parseBody(delivery.raw) : parseBody(delivery.raw, parseJson);
     event = eventOf(ctx, endpoint, { raw: delivery.raw, body, now });
     ports.keepBody(event.id, body, delivery.raw.length);
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { modelIds } from '../../../core/money/money.ts';
 import type { ModelSpec } from '../../../domain/spec.ts';
+import { parseJson } from '../../../domain/json-text.ts';
 import { messagesTable } from '../../../domain/messages.ts';
 import { lengthened, longTextOf, type Shortened } from './long.ts';
 import { BodyProblem } from './problem.ts';
@@ -99,7 +100,7 @@ export function prepareBody(endpoint: Endpoint, model: ModelSpec, sent: Shortene
 function parse(raw: Buffer): Body {
   let value: unknown;
   try {
-    value = JSON.parse(raw.toString('utf8'));
+    value = parseJson(raw.toString('utf8'));
   } catch {
     throw new BodyProblem(messagesTable.notJson);
   }
