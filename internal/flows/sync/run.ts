@@ -105,6 +105,8 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
     await run.end(ending, progress.subject);
     return ending;
   };
+  // What was never read is read now, and compiled next: the worker starts while the source answers.
+  if (repository.state.snapshotId === null) task.ports.warmCompiler();
   const resolved = await run.timed('resolve', () => resolve(task));
   progress.subject = subjectOf(task, resolved);
   await options.health.reached(hostOf(repository));
