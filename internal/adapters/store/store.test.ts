@@ -36,6 +36,21 @@ describe('the database', () => {
     assert.deepEqual(rows[0]?.b, Buffer.from([0, 255]));
   });
 
+  it('gives the keys of jsonb as they are, whatever it gave before', async () => {
+    const given = async (json: string): Promise<unknown> => {
+      const { rows } = await test.db.query<{ one: unknown }>('select $1::jsonb as one', [json]);
+      return rows[0]?.one;
+    };
+    const [before, text] = [String.raw`{"of": "a", "t\\": "b"}`, String.raw`{"of": "a", "t\t": "b"}`];
+    assert.deepEqual(
+      [await given(before), await given(text)],
+      [
+        { of: 'a', 't\\': 'b' },
+        { of: 'a', 't\t': 'b' },
+      ],
+    );
+  });
+
   it('sends what is asked for in one breath in one message, in its order', async () => {
     const rows = await test.db.tx(async (tx) => {
       const [made, , seen] = await Promise.all([

@@ -7,6 +7,7 @@ import { randomInt } from 'node:crypto';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import { Fault } from '../../domain/fault.ts';
+import { parseJson } from '../../domain/json-text.ts';
 import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
 import type { Sql, Statement } from './schema/sql.ts';
@@ -143,6 +144,7 @@ export function databaseUnavailable(cause?: unknown): Fault {
 
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number(text));
+for (const type of [pg.types.builtins.JSON, pg.types.builtins.JSONB]) types.setTypeParser(type, parseJson);
 
 /** How much later than the server, which ends a statement that takes too long, its silence is taken for a lost connection. */
 const silenceMs = 5_000;
