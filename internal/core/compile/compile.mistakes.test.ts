@@ -32,6 +32,11 @@ const cases: readonly (readonly [name: string, body: string, ...told: string[]])
     "4:16 yaml-syntax A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }} isn''t'",
   ],
   [
+    'a template without quotes as a key, told of once',
+    'labels:\n  {{ a }}: b\n',
+    "5:3 non-string-key A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }}'",
+  ],
+  [
     'a key that is indented too far below a scalar',
     'session:\n  observeSpawnedSessions: true\n    archiveAfterInactive: {seconds: 60}\n',
     '6:5 yaml-syntax The key archiveAfterInactive is indented below observeSpawnedSessions, which has a value already | Indent it by 2 spaces, as observeSpawnedSessions is.',

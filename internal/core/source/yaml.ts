@@ -334,6 +334,8 @@ class Builder {
 
   #key(node: YamlNode | null, start: number, end: number, depth: number): string | null {
     const key = this.#node(node, start, depth + 1);
+    // Braces without quotes, which have been told of.
+    if (isMap(node) && key.kind === 'scalar') return null;
     if (key.kind !== 'scalar' || typeof key.value !== 'string') {
       const shown = key.kind === 'scalar' ? `the key ${String(key.value)}` : `a ${key.kind === 'map' ? 'map' : 'list'}`;
       this.report('non-string-key', `Keys are strings; this is ${shown}`, start, end, 'Put the key in quotes.');
