@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type DockerAnswer, type DockerAddress, DockerClient, field, messageOf, textField } from './docker-client.ts';
 import { bodyOf, boxName, directoriesTar, labelsOf, madeDirectly, ownerOf, volumeNames } from './docker-box.ts';
 import { pull } from './docker-image.ts';
@@ -31,6 +32,8 @@ export interface DockerSettings extends DockerAddress {
 }
 
 const startMs = 120_000;
+/** A box that is on its way out of its engine is asked after so many times, with a pause between two. */
+const [removalTries, removalPauseMs] = [100, 100];
 const referencePattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$/;
 
 const labelFilter = (...labels: readonly string[]): string => encodeURIComponent(JSON.stringify({ label: labels }));
@@ -195,12 +198,17 @@ export class DockerEngine implements Engine {
   }
 
   async destroy(ref: BoxRef): Promise<void> {
-    // By its own id: a box that was made later under the same name is another one.
-    const gone = await this.#client.call(`/containers/${ref.uid}?force=true&v=true`, { method: 'DELETE' });
-    if ([200, 204, 404].includes(gone.status)) return;
-    // It is being removed already, by another call.
-    if (gone.status === 409 && /already in progress/i.test(messageOf(gone))) return this.#awaitGone(ref);
-    throw this.#client.refused('engine-unreachable', gone);
+    for (let tries = 1; ; tries += 1) {
+      // By its own id: a box that was made later under the same name is another one.
+      const gone = await this.#client.call(`/containers/${ref.uid}?force=true&v=true`, { method: 'DELETE' });
+      if ([200, 204, 404].includes(gone.status)) return;
+      // It is being removed already, by another call.
+      if (gone.status === 409 && /already in progress/i.test(messageOf(gone))) return this.#awaitGone(ref);
+      // Podman kills it first, and gives up where it ends by itself at that moment: a moment later there is nothing to kill.
+      const isEnding = gone.status === 500 && /container state improper/i.test(messageOf(gone));
+      if (!isEnding || tries === removalTries) throw this.#client.refused('engine-unreachable', gone);
+      await sleep(removalPauseMs);
+    }
   }
 
   async hasVolume(installation: string, session: string): Promise<boolean> {
@@ -304,8 +312,8 @@ export class DockerEngine implements Engine {
   }
 
   async #awaitGone(ref: BoxRef): Promise<void> {
-    for (let tries = 0; tries < 100 && (await this.#inspect(ref.uid)) !== null; tries += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
+    for (let tries = 0; tries < removalTries && (await this.#inspect(ref.uid)) !== null; tries += 1) {
+      await sleep(removalPauseMs);
     }
   }
 
