@@ -9,10 +9,13 @@ const raw = JSON as unknown as { rawJSON(text: string): object };
 
 const [quote, slash, colon] = [0x22, 0x5c, 0x3a];
 
+/** UTF-16 units of a text that is read a second time: some tens of milliseconds. In a larger one, keys are as the runtime reads them. */
+const exactMax = 1_048_576;
+
 /** Parses JSON text that may come from anybody. Throws the parser's SyntaxError, or a RangeError on text nested too deeply. */
 export function parseJson(text: string): unknown {
   const plain: unknown = JSON.parse(text);
-  return hasEscapedKey(text) ? readValues(text, () => true) : plain;
+  return text.length <= exactMax && hasEscapedKey(text) ? readValues(text, () => true) : plain;
 }
 
 /** Whether a key of text that is known to be JSON is written with an escape. Looks at those strings alone that have one. */
