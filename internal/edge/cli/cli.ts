@@ -7,6 +7,7 @@
 import { messagesTable } from '../../domain/messages.ts';
 import { UsageError, type ProblemDetails, Refusal } from './failure.ts';
 import { createScreen, type Format, type Screen } from './screen.ts';
+import { cleanDocument } from './text.ts';
 import { parseArgv, type Parsed } from './parse.ts';
 import { globalOptions } from './table-global.ts';
 import type { Call, CommandSpec } from './types.ts';
@@ -154,7 +155,8 @@ function misuseProblem(error: UsageError): ProblemDetails {
 const isDocument = (screen: Screen): boolean => screen.json && screen.format !== 'name';
 
 function report(screen: Screen, problem: ProblemDetails, hint: string | undefined, code: number): number {
-  if (isDocument(screen)) screen.note(JSON.stringify(hint === undefined ? problem : { ...problem, hint }));
+  if (isDocument(screen))
+    screen.note(cleanDocument(JSON.stringify(hint === undefined ? problem : { ...problem, hint })));
   else {
     screen.note(`${screen.errPaint('red', 'svc:')} ${problem.detail ?? problem.title ?? 'failed'}`);
     if (hint !== undefined) screen.note(hint);

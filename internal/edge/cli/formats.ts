@@ -1,6 +1,7 @@
 // A result in another format than text and JSON: YAML for people and files, and names for loops of a shell.
 
 import { parseDocument, visit } from 'yaml';
+import { cleanDocument, isUnclean } from './text.ts';
 
 /** JSON as YAML in block style; numbers keep their digits. `isOneOfSeveral` begins a document of its own. */
 export function yamlOf(json: string, isOneOfSeveral: boolean): string {
@@ -11,10 +12,11 @@ export function yamlOf(json: string, isOneOfSeveral: boolean): string {
       if (node.items.length > 0) node.flow = false;
     },
     Scalar: (_key, node) => {
-      delete node.type;
+      if (typeof node.value === 'string' && isUnclean(node.value)) node.type = 'QUOTE_DOUBLE';
+      else delete node.type;
     },
   });
-  return `${isOneOfSeveral ? '---\n' : ''}${document.toString({ lineWidth: 0 })}`;
+  return `${isOneOfSeveral ? '---\n' : ''}${cleanDocument(document.toString({ lineWidth: 0 }))}`;
 }
 
 /** `agent/triage` for each thing of a list, or for the one. */

@@ -1,6 +1,6 @@
 // Where a command's words go: one JSON document on stdout under --json, else text; notes and progress on stderr.
 
-import { colourPaint, type Paint, plainPaint } from './text.ts';
+import { clean, cleanDocument, colourPaint, type Paint, plainPaint } from './text.ts';
 import type { CliIo } from './io.ts';
 
 /** How the one result is printed. */
@@ -35,8 +35,8 @@ export interface Writers {
 export function createScreen(io: CliIo, format: Format, writers: Writers = {}): Screen {
   const json = format !== 'text' && format !== 'wide';
   const written = (value: unknown, isLine: boolean): string => {
-    if (format === 'name') return writers.names?.(value) ?? '';
-    if (format !== 'yaml') return isLine ? JSON.stringify(value) : JSON.stringify(value, null, 2);
+    if (format === 'name') return clean(writers.names?.(value) ?? '');
+    if (format !== 'yaml') return cleanDocument(JSON.stringify(value, null, isLine ? 0 : 2));
     return writers.yaml?.(JSON.stringify(value), isLine) ?? '';
   };
   const colours = (stream: NodeJS.WriteStream): boolean =>

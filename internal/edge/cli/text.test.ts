@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { parse } from 'yaml';
+import { yamlOf } from './formats.ts';
+import type { CliIo } from './io.ts';
+import { createScreen } from './screen.ts';
 import {
   clean,
   colourPaint,
@@ -53,6 +57,7 @@ test('spans of a run are short', () => {
 
 test('text from outside cannot drive a terminal', () => {
   assert.equal(clean('a\u001b[2Jb\u0007\u202ec'), 'a\\x1b[2Jb\\x07\\u202ec');
+  assert.equal(clean('a\u061cb'), 'a\\u061cb');
   assert.equal(clean('a\nb\tc'), 'a\nb\tc');
   assert.equal(clean('a\r\nb\tc', true), 'a\\x0d⏎b c');
   fc.assert(
@@ -138,4 +143,20 @@ test('nouns are counted', () => {
     [count(1, 'agent'), count(2, 'identity'), count(0, 'error')],
     ['1 agent', '2 identities', '0 errors'],
   );
+});
+
+test('documents write as escapes what would steer a terminal, and mean the same', () => {
+  const hostile = '\u001b]0;x\u0007\r\u007f\u009b2J\u061c\u200f\u202e\u2066 é\n';
+  const value = { [hostile]: [hostile, 'plain'] };
+  for (const format of ['json', 'yaml'] as const) {
+    for (const way of ['emit', 'stream'] as const) {
+      let written = '';
+      const stdout = { write: (text: string) => (written += text) };
+      const io = { stdout, stderr: stdout, env: {} } as unknown as CliIo;
+      const screen = createScreen(io, format, { yaml: yamlOf });
+      screen[way](value, () => '');
+      assert.equal(clean(written), written, `${format} ${way}`);
+      assert.deepEqual(parse(written), value);
+    }
+  }
 });

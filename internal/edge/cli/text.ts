@@ -14,16 +14,23 @@ const segments = (text: string): Intl.Segments => {
 const wide = /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 const plain = /^[\u0020-\u007e]*$/;
 // C0 (but not tab and newline), DEL, C1, and the marks that reorder text.
-const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Makes text harmless to a terminal: control characters become `\xNN`; with `oneLine`, newlines and tabs too. */
 export function clean(text: string, oneLine = false): string {
   const safe = text.replace(control, (character) => {
     const code = character.charCodeAt(0);
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
   });
   return oneLine ? safe.replace(/\r?\n/g, '⏎').replace(/\t/g, ' ') : safe;
 }
+
+/** The same for JSON, and for YAML where such text stands in double quotes: written as an escape, which gives the same value. */
+export const cleanDocument = (text: string): string =>
+  text.replace(control, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
+/** Whether `clean` would change the text. */
+export const isUnclean = (text: string): boolean => text.search(control) !== -1;
 
 /** Columns that the text takes on a terminal; colour codes take none. */
 export function widthOf(text: string): number {
