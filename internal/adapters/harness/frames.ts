@@ -1,5 +1,5 @@
-// Lines of JSON over a program's stdin and stdout, with bounds: the size of a line, what it holds, and no reading ahead of a consumer
-// that is behind. What is not a JSON object on a line of its own is reported, never skipped.
+// Lines of JSON over a program's stdin and stdout, with bounds: the size of a line, what it holds, questions that wait, and no reading
+// ahead of a consumer that is behind. What is not a JSON object on a line of its own is reported, never skipped.
 
 import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
@@ -110,22 +110,77 @@ const numbered = (message: AnyMessage, nextId: number): AnyMessage =>
     ? { ...message, id: message.id + nextId }
     : message;
 
+type Id = string | number | null;
+
+/**
+ * What the program asked and was not answered yet, also one whose answer it does not read: the library keeps each question, and each
+ * answer that waits to be written, for as long as that takes.
+ */
+class Questions {
+  readonly #open = new Map<Id, { readonly end: number; readonly bytes: number }[]>();
+  #count = 0;
+  #bytes = 0;
+  #freed = Promise.withResolvers<void>();
+
+  add(id: Id, end: number, bytes: number): void {
+    const same = this.#open.get(id) ?? [];
+    same.push({ end, bytes });
+    this.#open.set(id, same);
+    this.#count += 1;
+    this.#bytes += bytes;
+  }
+
+  /** The byte behind the question of this id that is answered next. */
+  endOf(id: Id): number | undefined {
+    return this.#open.get(id)?.[0]?.end;
+  }
+
+  /** Its answer has gone out. */
+  remove(id: Id): void {
+    const same = this.#open.get(id);
+    const answered = same?.shift();
+    if (answered === undefined) return;
+    if (same?.length === 0) this.#open.delete(id);
+    this.#count -= 1;
+    this.#bytes -= answered.bytes;
+    this.#freed.resolve();
+  }
+
+  /** Resolves when one more may be asked. */
+  async room({ maxOpenRequests, maxFrameBytes }: FrameLimits): Promise<void> {
+    while (this.#count >= maxOpenRequests || this.#bytes >= maxFrameBytes) {
+      this.#freed = Promise.withResolvers();
+      await this.#freed.promise;
+    }
+  }
+}
+
+type FrameLimits = Pick<Limits, 'maxFrameBytes' | 'maxFrameValues' | 'maxOpenRequests'>;
+
+/** The id under which the library answers it; undefined where it does not. What is no message it answers without one. */
+function answeredAs(message: AnyMessage): Id | undefined {
+  if (!('method' in message)) return undefined;
+  const isMessage = message.jsonrpc === '2.0' && typeof message.method === 'string';
+  if (!isMessage) return null;
+  return 'id' in message ? message.id : undefined;
+}
+
 /** What was asked on either side and is not answered yet. */
 interface Open {
   /** Ids of our requests, as they went out. */
-  readonly asked: Set<string | number | null>;
-  /** Where requests of the program end, by their ids. */
-  readonly requests: Map<string | number | null, number>;
+  readonly asked: Set<Id>;
+  readonly questions: Questions;
 }
 
 /** Reads the next message for the library; undefined at the end, which was told. */
 function reader(
   stdout: Readable,
-  { maxFrameBytes, maxFrameValues }: Pick<Limits, 'maxFrameBytes' | 'maxFrameValues'>,
+  limits: FrameLimits,
   events: FrameEvents,
   start: FrameStart,
-  { asked, requests }: Open,
+  { asked, questions }: Open,
 ): () => Promise<AnyMessage | undefined> {
+  const { maxFrameBytes, maxFrameValues } = limits;
   const source = lines(stdout, maxFrameBytes, start.from);
   /** What a line holds; undefined where it ends the stream. */
   const messageOf = (line: Buffer): AnyMessage | undefined => {
@@ -163,7 +218,11 @@ function reader(
       }
       if ('method' in message) {
         const isRequest = 'id' in message;
-        if (isRequest) requests.set(message.id, end);
+        const id = answeredAs(message);
+        if (id !== undefined) {
+          await questions.room(limits);
+          questions.add(id, end, line.length);
+        }
         events.onOther({ kind: isRequest ? 'request' : 'other', end, message });
         return message;
       }
@@ -176,12 +235,8 @@ function reader(
 }
 
 /** What is about to be written, and noted as asked or answered. */
-function written(message: AnyMessage, { asked, requests }: Open): Omit<HarnessWriting, 'bytes'> {
-  if (!('method' in message)) {
-    const answers = requests.get(message.id);
-    requests.delete(message.id);
-    return { id: undefined, method: undefined, answers };
-  }
+function written(message: AnyMessage, { asked, questions }: Open): Omit<HarnessWriting, 'bytes'> {
+  if (!('method' in message)) return { id: undefined, method: undefined, answers: questions.endOf(message.id) };
   if (!('id' in message)) return { id: undefined, method: message.method, answers: undefined };
   asked.add(message.id);
   return { id: typeof message.id === 'number' ? message.id : undefined, method: message.method, answers: undefined };
@@ -191,11 +246,11 @@ function written(message: AnyMessage, { asked, requests }: Open): Omit<HarnessWr
 export function frameStream(
   stdin: Writable,
   stdout: Readable,
-  limits: Pick<Limits, 'maxFrameBytes' | 'maxFrameValues'>,
+  limits: FrameLimits,
   events: FrameEvents,
   start: FrameStart = { from: 0, nextId: 0, asked: undefined },
 ): Stream {
-  const open: Open = { asked: new Set(start.asked === undefined ? [] : [start.asked]), requests: new Map() };
+  const open: Open = { asked: new Set(start.asked === undefined ? [] : [start.asked]), questions: new Questions() };
   const next = reader(stdout, limits, events, start, open);
   let ended = false;
   const readable = new ReadableStream<AnyMessage>(
@@ -216,6 +271,7 @@ export function frameStream(
       const line = Buffer.from(`${JSON.stringify(message)}\n`);
       await events.onWrite({ ...written(message, open), bytes: line.length });
       await writeLine(stdin, line);
+      if (!('method' in message)) open.questions.remove(message.id);
     },
   });
   return { readable, writable };

@@ -1,10 +1,9 @@
 // What a harness asks before it acts, as a person needs it to decide, and the answer on the wire. Pure.
 
 import type { HarnessUpdate, PermissionDecision, PermissionRequest } from './types.ts';
-import { cut, fieldsOf, jsonText, textOf } from './updates.ts';
+import { fieldsOf, jsonText, nameOf } from './updates.ts';
 
 const optionsMax = 32;
-const titleBytesMax = 1024;
 
 const optionOrder: { readonly [decision in Exclude<PermissionDecision, 'cancelled'>]: readonly string[] } = {
   allow: ['allow_once', 'allow_always'],
@@ -41,14 +40,15 @@ export function mapPermission(
   const input = jsonText(call['rawInput'], maxTextBytes);
   const options = (Array.isArray(fields['options']) ? fields['options'] : []).slice(0, optionsMax).flatMap((entry) => {
     const { optionId, name, kind } = fieldsOf(entry);
-    if (typeof optionId !== 'string') return [];
-    return [{ id: optionId, name: textOf(name) ?? optionId, kind: textOf(kind) ?? 'other' }];
+    // What the harness would not know again when it is cut is no option.
+    if (typeof optionId !== 'string' || nameOf(optionId) !== optionId) return [];
+    return [{ id: optionId, name: nameOf(name) ?? optionId, kind: nameOf(kind) ?? 'other' }];
   });
-  const callId = textOf(call['toolCallId']) ?? '';
+  const callId = nameOf(call['toolCallId']) ?? '';
   return {
     callId,
-    title: cut(textOf(call['title']) ?? 'a tool call', titleBytesMax).text,
-    category: textOf(call['kind']) ?? categories.of(callId) ?? 'other',
+    title: nameOf(call['title']) ?? 'a tool call',
+    category: nameOf(call['kind']) ?? categories.of(callId) ?? 'other',
     ...(input !== undefined && { input: input.text }),
     options,
   };

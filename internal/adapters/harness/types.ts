@@ -252,6 +252,8 @@ export interface Limits {
   readonly maxFrameValues: number;
   /** Updates that the listener has not taken yet; more of them stop the reading of the program's output. */
   readonly maxPendingUpdates: number;
+  /** Requests of the program whose answer has not gone out; more of them, or more than a message's bytes of them, stop the reading too. */
+  readonly maxOpenRequests: number;
   readonly maxTextBytes: number;
   readonly maxStderrTailBytes: number;
 }
@@ -264,6 +266,7 @@ export const defaultLimits: Limits = {
   maxFrameBytes: 16 * 1024 * 1024,
   maxFrameValues: 1_000_000,
   maxPendingUpdates: 64,
+  maxOpenRequests: 64,
   maxTextBytes: 64 * 1024,
   maxStderrTailBytes: 8 * 1024,
 };

@@ -109,6 +109,28 @@ test('whatever a harness sends, what comes of it is bounded and of our own list'
   );
 });
 
+test('a name is bounded like a text, and an option that could not be chosen by its own is none', () => {
+  const long = 'ä'.repeat(3_000);
+  const sizeOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '');
+  const names = { toolCallId: long, kind: long, title: long };
+  const usage = { used: 1, size: 2, cost: { amount: 1, currency: long } };
+  for (const update of [
+    { sessionUpdate: 'tool_call', ...names },
+    { sessionUpdate: 'tool_call_update', ...names, status: 'completed' },
+    { sessionUpdate: 'plan', entries: [{ content: 'x', status: long }] },
+    { sessionUpdate: 'usage_update', ...usage },
+  ]) {
+    assert.ok(sizeOf(mapUpdate(update, 64)) < 4_000, update.sessionUpdate);
+  }
+  const options = [long, 'a'].map((optionId) => ({ optionId, name: long, kind: long }));
+  const asked = mapPermission({ toolCall: names, options }, 64);
+  assert.deepEqual(
+    asked.options.map(({ id }) => id),
+    ['a'],
+  );
+  assert.ok(sizeOf(asked) < 6_000);
+});
+
 test('a text is cut at a character, and not where it fits', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 4, max: 64 }), (value, max) => {
@@ -150,6 +172,11 @@ test('a decision takes the once-only option before the lasting one, and cancels 
   assert.equal(answer('cancelled', 'allow_once', 'reject_once'), '{"outcome":{"outcome":"cancelled"}}');
 });
 
+/** Until nothing moves in memory any more. */
+const settle = async (): Promise<void> => {
+  for (let turns = 0; turns < 50; turns += 1) await new Promise<void>((resolve) => setImmediate(resolve));
+};
+
 /** Reads all messages of these chunks. */
 async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000) {
   const seen: unknown[] = [];
@@ -159,7 +186,7 @@ async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000) {
       ended = how;
       resolve();
     };
-    const limits = { maxFrameBytes: maxBytes, maxFrameValues: 40 };
+    const limits = { maxFrameBytes: maxBytes, maxFrameValues: 40, maxOpenRequests: 4 };
     const stream = frameStream(new PassThrough(), Readable.from(chunks, { objectMode: false }), limits, {
       gate: () => undefined,
       onUpdate: (params) => seen.push(params),
@@ -214,6 +241,78 @@ test('a method or an id that is repeated in an answer is short', async () => {
   assert.equal((await framesOf([line({ method: long })], 10_000)).ended, 'too large');
   assert.equal((await framesOf([line({ method: 'm', id: long })], 10_000)).ended, 'too large');
   assert.equal((await framesOf([line({ id: long, result: {} })], 10_000)).ended, 'too large');
+});
+
+test('no more is asked than is answered, in number and in bytes, whatever the ids', async () => {
+  const ask = (id: number | undefined, size: number) => ({ jsonrpc: '2.0', id, method: 'm', params: 'x'.repeat(size) });
+  /** How many messages are passed on before and after one answer goes out. */
+  const passed = async (messages: readonly object[], maxFrameBytes: number): Promise<number[]> => {
+    let seen = 0;
+    const stdin = new PassThrough();
+    const source = new PassThrough();
+    const limits = { maxFrameBytes, maxFrameValues: 40, maxOpenRequests: 4 };
+    const stream = frameStream(stdin, source, limits, {
+      gate: () => undefined,
+      onUpdate: () => undefined,
+      onOther: () => void (seen += 1),
+      onWrite: async () => undefined,
+      onGarbage: (line) => assert.fail(line),
+      onTooLarge: (size) => assert.fail(size),
+      onEnd: () => undefined,
+      onStray: () => undefined,
+    });
+    for (const message of messages) source.write(`${JSON.stringify(message)}\n`);
+    const reader = stream.readable.getReader();
+    void (async () => {
+      for (let next = await reader.read(); !next.done; next = await reader.read());
+    })();
+    await settle();
+    const before = seen;
+    const writer = stream.writable.getWriter();
+    const id = (messages[0] as { readonly id?: number }).id ?? null;
+    await writer.write({ jsonrpc: '2.0', id, result: {} });
+    await settle();
+    return [before, seen];
+  };
+  const ten = <T>(make: (index: number) => T): T[] => Array.from({ length: 10 }, (_, index) => make(index));
+  assert.deepEqual(
+    await passed(
+      ten((id) => ask(id, 1)),
+      1_000,
+    ),
+    [4, 5],
+  );
+  assert.deepEqual(
+    await passed(
+      ten(() => ask(7, 1)),
+      1_000,
+    ),
+    [4, 5],
+    'an id that is used again',
+  );
+  assert.deepEqual(
+    await passed(
+      ten((id) => ask(id, 600)),
+      1_000,
+    ),
+    [2, 3],
+  );
+  assert.deepEqual(
+    await passed(
+      ten(() => ({ method: 'm' })),
+      1_000,
+    ),
+    [4, 5],
+    'what the library answers as no message',
+  );
+  assert.deepEqual(
+    await passed(
+      ten(() => ask(undefined, 600)),
+      1_000,
+    ),
+    [10, 10],
+    'what asks nothing',
+  );
 });
 
 test('a line that holds very many values is refused before it is parsed, one that holds them in a text is not', async () => {

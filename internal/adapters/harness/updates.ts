@@ -27,6 +27,12 @@ export function cut(text: string, maxBytes: number): Cut {
   return { text: bytes.subarray(0, end).toString('utf8'), truncated: true };
 }
 
+/** Bytes of what only names something: a title, a kind, an id. */
+const nameBytesMax = 1_024;
+/** A name, where it is one. */
+export const nameOf = (value: unknown): string | undefined =>
+  typeof value === 'string' ? cut(value, nameBytesMax).text : undefined;
+
 /** The typed failure that the two adapters put beside a response or an update when the client declares the extension. */
 export interface SessionFailure {
   readonly category: string;
@@ -90,14 +96,14 @@ export function jsonText(value: unknown, maxBytes: number): Cut | undefined {
 }
 
 function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUpdate | undefined {
-  const callId = textOf(fields['toolCallId']);
+  const callId = nameOf(fields['toolCallId']);
   if (callId === undefined) return undefined;
-  const title = textOf(fields['title']);
+  const title = nameOf(fields['title']);
   const status = fields['status'];
   const input = jsonText(fields['rawInput'], maxBytes);
   const text = toolText(fields, maxBytes);
   const shown = {
-    ...(title !== undefined && { title: cut(title, 1024).text }),
+    ...(title !== undefined && { title }),
     ...(text !== undefined && { text: text.text }),
   };
   if (status === 'completed' || status === 'failed') {
@@ -109,7 +115,7 @@ function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUp
       kind: 'tool_started',
       callId,
       title: shown.title ?? callId,
-      category: textOf(fields['kind']) ?? 'other',
+      category: nameOf(fields['kind']) ?? 'other',
       status: live ?? 'pending',
       ...(input !== undefined && { input: input.text }),
       ...truncatedIf(input),
@@ -128,7 +134,7 @@ function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUp
 function planOf(fields: Fields, maxBytes: number): HarnessUpdate {
   const entries = (Array.isArray(fields['entries']) ? fields['entries'] : []).slice(0, 200).map((entry) => {
     const { content, status } = fieldsOf(entry);
-    return { text: cut(textOf(content) ?? '', maxBytes / 16).text, status: textOf(status) ?? 'pending' };
+    return { text: cut(textOf(content) ?? '', maxBytes / 16).text, status: nameOf(status) ?? 'pending' };
   });
   return { kind: 'plan', entries };
 }
@@ -143,7 +149,7 @@ function usageOf(fields: Fields): HarnessUpdate | undefined {
     kind: 'usage',
     usedTokens,
     windowTokens,
-    ...(money !== undefined && { cost: { amount: decimal(money), currency: textOf(currency) ?? 'USD' } }),
+    ...(money !== undefined && { cost: { amount: decimal(money), currency: nameOf(currency) ?? 'USD' } }),
   };
 }
 
