@@ -115,10 +115,11 @@ function checkEndpoints(drafts: readonly AgentDraft[], report: Report): void {
   for (const [name, places] of groupBy(declared, (endpoint) => endpoint.name)) {
     const authOf = (endpoint: EndpointDraft): string => canonicalJson({ ...endpoint.auth });
     const first = places[0] as EndpointDraft;
-    const other = places.find((place) => authOf(place) !== authOf(first));
+    const auth = authOf(first);
+    const other = places.find((place) => authOf(place) !== auth);
     if (other === undefined) continue;
     for (const place of places) {
-      const against = authOf(place) === authOf(first) ? other : first;
+      const against = authOf(place) === auth ? other : first;
       const message = `Two different auth for the webhook endpoint ${name}; declare it once, or alike`;
       const range = place.authRange ?? place.range;
       const path = place.authPath ?? place.path;

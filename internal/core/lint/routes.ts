@@ -54,15 +54,19 @@ const all = canonicalJson({});
  * A heartbeat's key is its own, so a fallback there is never anything else.
  */
 export function lintFallbacks(triggers: readonly LintTrigger[]): Finding[] {
+  const fallbacks = triggers.filter(({ fallback }) => fallback);
+  const asked = new Set(fallbacks.flatMap(({ events }) => events.map(({ key }) => key)));
   const taken = new Set<string>();
   for (const trigger of triggers) {
     if (trigger.fallback || trigger.isOptional) continue;
+    const on = trigger.events.filter(({ key }) => asked.has(key));
+    if (on.length === 0) continue;
     const where = canonicalJson(trigger.where);
-    for (const { key } of trigger.events) taken.add(takes(trigger, key, where));
+    for (const { key } of on) taken.add(takes(trigger, key, where));
   }
   const findings: Finding[] = [];
-  for (const trigger of triggers) {
-    if (!trigger.fallback || trigger.fallbackRange === undefined) continue;
+  for (const trigger of fallbacks) {
+    if (trigger.fallbackRange === undefined) continue;
     const where = canonicalJson(trigger.where);
     const isTaken = (key: string): boolean =>
       taken.has(takes(trigger, key, all)) || taken.has(takes(trigger, key, where));
