@@ -323,17 +323,19 @@ export class GitWire {
     this.#caps = caps;
   }
 
-  /** What the server says of itself; versions 0 and 1 list all refs with it. */
-  async capabilities(protocol: 1 | 2, signal: AbortSignal): Promise<Capabilities> {
+  /** What the server says of itself; versions 0 and 1 list all refs with it, of which those of that name are kept. */
+  async capabilities(protocol: 1 | 2, signal: AbortSignal, wanted?: string): Promise<Capabilities> {
     const answer = await this.http.discover(protocol, signal);
     this.#discovered = protocol;
-    return parseAdvertisement(readPkts(bounded(answer.body, this.#caps.packBytes, 'the list of refs')));
+    const pkts = readPkts(bounded(answer.body, this.#caps.packBytes, 'the list of refs'));
+    return parseAdvertisement(pkts, (name) => name === wanted || name === `${wanted}^{}`);
   }
 
-  /** Refs whose names begin with one of the prefixes: one request. */
-  async lsRefs(prefixes: readonly string[], signal: AbortSignal): Promise<RemoteRef[]> {
-    const body = await this.#post(lsRefsRequest(prefixes), 2, signal);
-    return parseLsRefs(readPkts(bounded(body, this.#caps.packBytes, 'the list of refs')));
+  /** The ref of that name, if there is one: one request. */
+  async lsRefs(wanted: string, signal: AbortSignal): Promise<RemoteRef[]> {
+    const body = await this.#post(lsRefsRequest([wanted]), 2, signal);
+    const pkts = readPkts(bounded(body, this.#caps.packBytes, 'the list of refs'));
+    return parseLsRefs(pkts, (name) => name === wanted);
   }
 
   /** Objects of a small pack by id. `lookup` supplies the bases of a thin one. */

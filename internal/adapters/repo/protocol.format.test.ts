@@ -18,6 +18,7 @@ import {
 import { condition } from './test-support.ts';
 
 const oid = 'a'.repeat(40);
+const every = (): boolean => true;
 
 async function* chunksOf(...parts: Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* parts;
@@ -114,12 +115,12 @@ test('an ERR frame is the refusal of the server', async () => {
     collect(fetchedPack(readPkts(chunksOf(encodePkt('ERR upload-pack: not our ref x'))))),
     GitServerError,
   );
-  await assert.rejects(parseLsRefs(readPkts(chunksOf(encodePkt('ERR go away'), flushPkt))), /go away/);
+  await assert.rejects(parseLsRefs(readPkts(chunksOf(encodePkt('ERR go away'), flushPkt)), every), /go away/);
 });
 
 test('refs come with their symbolic target and what a tag stands for', async () => {
   const lines = [`${oid} HEAD symref-target:refs/heads/main\n`, `${oid} refs/tags/v1 peeled:${'b'.repeat(40)}\n`];
-  const refs = await parseLsRefs(readPkts(chunksOf(...lines.map(encodePkt), flushPkt)));
+  const refs = await parseLsRefs(readPkts(chunksOf(...lines.map(encodePkt), flushPkt)), every);
   assert.deepEqual(refs, [
     { name: 'HEAD', oid, symrefTarget: 'refs/heads/main' },
     { name: 'refs/tags/v1', oid, peeled: 'b'.repeat(40) },
@@ -128,9 +129,9 @@ test('refs come with their symbolic target and what a tag stands for', async () 
 
 test('a repository of SHA-256 ids is told apart from nonsense', async () => {
   const line = encodePkt(`${'c'.repeat(64)} HEAD\n`);
-  await assert.rejects(parseLsRefs(readPkts(chunksOf(line, flushPkt))), condition('corrupt', /SHA-256/));
+  await assert.rejects(parseLsRefs(readPkts(chunksOf(line, flushPkt)), every), condition('corrupt', /SHA-256/));
   await assert.rejects(
-    parseLsRefs(readPkts(chunksOf(encodePkt('hello'), flushPkt))),
+    parseLsRefs(readPkts(chunksOf(encodePkt('hello'), flushPkt)), every),
     condition('corrupt', /not what a git server/),
   );
 });
@@ -138,18 +139,34 @@ test('a repository of SHA-256 ids is told apart from nonsense', async () => {
 test('advertisements of version 2 and of version 0 are understood', async () => {
   const service = [encodePkt('# service=git-upload-pack\n'), flushPkt];
   const two = ['version 2\n', 'agent=git/9\n', 'fetch=shallow filter\n', 'object-format=sha1\n'].map(encodePkt);
-  const v2 = await parseAdvertisement(readPkts(chunksOf(...service, ...two, flushPkt)));
+  const v2 = await parseAdvertisement(readPkts(chunksOf(...service, ...two, flushPkt)), every);
   assert.deepEqual([v2.protocol, v2.filter, v2.agent, v2.objectFormat], [2, true, 'git/9', 'sha1']);
   const zero = [`${oid} HEAD\0shallow side-band-64k symref=HEAD:refs/heads/main\n`, `${oid} refs/heads/main\n`].map(
     encodePkt,
   );
-  const v0 = await parseAdvertisement(readPkts(chunksOf(...service, ...zero, flushPkt)));
+  const v0 = await parseAdvertisement(readPkts(chunksOf(...service, ...zero, flushPkt)), every);
   assert.deepEqual(
     [v0.protocol, v0.filter, v0.refs[0]?.symrefTarget, v0.refs.length],
     [0, false, 'refs/heads/main', 2],
   );
   const empty = [`${'0'.repeat(40)} capabilities^{}\0shallow\n`].map(encodePkt);
-  assert.deepEqual((await parseAdvertisement(readPkts(chunksOf(...service, ...empty, flushPkt)))).refs, []);
+  assert.deepEqual((await parseAdvertisement(readPkts(chunksOf(...service, ...empty, flushPkt)), every)).refs, []);
+});
+
+test('of a list of refs what was asked for is kept, once, and all of it is checked', async () => {
+  const isMain = (name: string): boolean => name.startsWith('refs/heads/main');
+  const line = (name: string, id = oid): Buffer => encodePkt(`${id} ${name}\n`);
+  const listed = [line('refs/heads/a'), line('refs/heads/main'), line('refs/heads/main', 'b'.repeat(40))];
+  const kept = [{ name: 'refs/heads/main', oid }];
+  assert.deepEqual(await parseLsRefs(readPkts(chunksOf(...listed, flushPkt)), isMain), kept);
+  const first = line('HEAD\0shallow');
+  const old = await parseAdvertisement(readPkts(chunksOf(first, ...listed, flushPkt)), isMain);
+  assert.deepEqual(old.refs, kept);
+  const bad = chunksOf(first, line('refs/heads/b', 'x'), flushPkt);
+  await assert.rejects(parseAdvertisement(readPkts(bad), isMain), condition('corrupt'));
+  const words = new Array<Buffer>(1_001).fill(encodePkt('agent=x\n'));
+  const wordy = chunksOf(encodePkt('version 2\n'), Buffer.concat(words), flushPkt);
+  await assert.rejects(parseAdvertisement(readPkts(wordy), isMain), condition('too-large', /over 1000 lines/));
 });
 
 test('requests are what git reads', () => {

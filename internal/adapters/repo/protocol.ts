@@ -101,7 +101,7 @@ export interface Capabilities {
   readonly objectFormat: string;
   readonly filter: boolean;
   readonly capabilities: readonly string[];
-  /** Only versions 0 and 1 list them here. */
+  /** Only versions 0 and 1 list them here; those that were asked for. */
   readonly refs: readonly RemoteRef[];
 }
 
@@ -154,13 +154,48 @@ export function oldFetchRequest(oid: string, offered: readonly string[]): Buffer
   ]);
 }
 
-/** Reads an ls-refs answer. Refs with names or ids that cannot be are `corrupt`; a SHA-256 id has its own words. */
-export async function parseLsRefs(pkts: AsyncIterable<Pkt>): Promise<RemoteRef[]> {
-  const refs: RemoteRef[] = [];
+/** Refs in one answer; more are no repository that anybody works in. */
+const refsMax = 1_000_000;
+/** What a server of version 2 says of itself, in lines. */
+const capabilitiesMax = 1_000;
+
+/** Which refs of an answer are kept, by their names. */
+type Keep = (name: string) => boolean;
+
+/**
+ * Of a list of refs those that somebody asked for, each name once, so that a list of any length costs one line of memory.
+ * What is passed over is checked and counted as well.
+ */
+class RefList {
+  readonly #keep: Keep;
+  readonly #kept = new Map<string, RemoteRef>();
+  #count = 0;
+
+  constructor(keep: Keep) {
+    this.#keep = keep;
+  }
+
+  add(line: string): void {
+    const ref = parseRefLine(line);
+    this.#count += 1;
+    if (this.#count > refsMax) throw new RepoCondition('too-large', `the git server lists over ${refsMax} refs`);
+    if (this.#keep(ref.name) && !this.#kept.has(ref.name)) this.#kept.set(ref.name, ref);
+  }
+
+  get refs(): RemoteRef[] {
+    return [...this.#kept.values()];
+  }
+}
+
+/**
+ * Reads an ls-refs answer, and gives of it what `keep` names. Refs with names or ids that cannot be are `corrupt`; a SHA-256
+ * id has its own words.
+ */
+export async function parseLsRefs(pkts: AsyncIterable<Pkt>, keep: Keep): Promise<RemoteRef[]> {
+  const list = new RefList(keep);
   for await (const pkt of pkts) {
-    if (pkt.kind === 'flush') return refs;
-    refs.push(parseRefLine(textOf(pkt)));
-    if (refs.length > 1_000_000) throw new RepoCondition('too-large', 'the git server lists over 1000000 refs');
+    if (pkt.kind === 'flush') return list.refs;
+    list.add(textOf(pkt));
   }
   throw cutOff();
 }
@@ -180,51 +215,81 @@ function parseRefLine(line: string): RemoteRef {
   return ref;
 }
 
-/** Reads the answer to `GET info/refs?service=git-upload-pack` in any version. */
-export async function parseAdvertisement(pkts: AsyncIterable<Pkt>): Promise<Capabilities> {
-  const lines: string[] = [];
+/**
+ * Reads the answer to `GET info/refs?service=git-upload-pack` in any version. Of the refs that versions 0 and 1 list with it
+ * those that `keep` names are given.
+ */
+export async function parseAdvertisement(pkts: AsyncIterable<Pkt>, keep: Keep): Promise<Capabilities> {
+  let said: Advertisement | undefined;
   let flushes = 0;
   let protocol: 0 | 1 | 2 = 0;
   for await (const pkt of pkts) {
     if (pkt.kind === 'flush') {
       flushes += 1;
       // The service line has a flush of its own; version 2 may come without it.
-      if (lines.length > 0) return advertised(protocol, lines);
+      if (said !== undefined) return said.ended();
       if (flushes > 2) break;
       continue;
     }
     const line = textOf(pkt);
-    if (line.startsWith('# service=') && lines.length === 0) continue;
-    if (lines.length === 0 && line === 'version 2') protocol = 2;
-    else if (lines.length === 0 && protocol === 0 && line === 'version 1') protocol = 1;
-    else lines.push(line);
-    if (lines.length > 1_000_000) throw new RepoCondition('too-large', 'the git server lists over 1000000 refs');
+    if (said === undefined && line.startsWith('# service=')) continue;
+    if (said === undefined && line === 'version 2') protocol = 2;
+    else if (said === undefined && protocol === 0 && line === 'version 1') protocol = 1;
+    else {
+      said ??= new Advertisement(protocol, keep);
+      said.add(line);
+    }
   }
   throw flushes > 1 ? notGit() : cutOff();
 }
 
-function advertised(protocol: 0 | 1 | 2, lines: readonly string[]): Capabilities {
-  if (protocol === 2) {
-    const fetch = lines.find((line) => line.startsWith('fetch=')) ?? '';
-    return described(protocol, lines, fetch.slice(6).split(' ').includes('filter'), []);
+/** What a server says of itself, line by line. */
+class Advertisement {
+  readonly #protocol: 0 | 1 | 2;
+  readonly #list: RefList;
+  /** Version 2: its lines; before, the words of the first one. */
+  #capabilities: string[] | undefined;
+
+  constructor(protocol: 0 | 1 | 2, keep: Keep) {
+    this.#protocol = protocol;
+    this.#list = new RefList(keep);
   }
-  const [first = '', ...others] = lines;
-  const cut = first.indexOf('\0');
-  if (cut < 0) throw notGit();
-  const capabilities = first.slice(cut + 1).split(' ');
-  const symrefs = new Map<string, string>();
-  for (const capability of capabilities) {
-    const match = /^symref=([^:]+):(.+)$/.exec(capability);
-    if (match?.[1] !== undefined && match[2] !== undefined) symrefs.set(match[1], match[2]);
+
+  add(line: string): void {
+    if (this.#protocol === 2) {
+      this.#capabilities ??= [];
+      this.#capabilities.push(line);
+      if (this.#capabilities.length > capabilitiesMax)
+        throw new RepoCondition('too-large', `the git server says over ${capabilitiesMax} lines of itself`);
+    } else if (this.#capabilities === undefined) {
+      const cut = line.indexOf('\0');
+      if (cut < 0) throw notGit();
+      this.#capabilities = line.slice(cut + 1).split(' ');
+      this.#ref(line.slice(0, cut));
+    } else this.#ref(line);
   }
-  const refs = [first.slice(0, cut), ...others.filter((line) => !line.startsWith('shallow '))]
-    .filter((line) => !line.endsWith(' capabilities^{}'))
-    .map((line) => {
-      const ref = parseRefLine(line);
+
+  ended(): Capabilities {
+    const capabilities = this.#capabilities ?? [];
+    if (this.#protocol === 2) {
+      const fetch = capabilities.find((line) => line.startsWith('fetch=')) ?? '';
+      return described(2, capabilities, fetch.slice(6).split(' ').includes('filter'), []);
+    }
+    const symrefs = new Map<string, string>();
+    for (const capability of capabilities) {
+      const match = /^symref=([^:]+):(.+)$/.exec(capability);
+      if (match?.[1] !== undefined && match[2] !== undefined) symrefs.set(match[1], match[2]);
+    }
+    const refs = this.#list.refs.map((ref) => {
       const target = symrefs.get(ref.name);
       return target === undefined ? ref : { ...ref, symrefTarget: target };
     });
-  return described(protocol, capabilities, capabilities.includes('filter'), refs);
+    return described(this.#protocol, capabilities, capabilities.includes('filter'), refs);
+  }
+
+  #ref(line: string): void {
+    if (!line.startsWith('shallow ') && !line.endsWith(' capabilities^{}')) this.#list.add(line);
+  }
 }
 
 function described(

@@ -147,18 +147,18 @@ export class RemoteSource implements RepoSource {
     const known = this.ladder.facts();
     if (known === undefined || known.protocol === 2) {
       try {
-        return await this.wire.lsRefs([wanted], signal);
+        return await this.wire.lsRefs(wanted, signal);
       } catch (error) {
         const odd =
           error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
         if (!odd) throw error;
-        const said = await this.wire.capabilities(2, signal);
+        const said = await this.wire.capabilities(2, signal, wanted);
         if (said.objectFormat !== 'sha1') throw sha256Repository();
         if (said.protocol === 2) throw refusalCondition(error);
         return this.#oldRefs(said);
       }
     }
-    return this.#oldRefs(await this.wire.capabilities(1, signal));
+    return this.#oldRefs(await this.wire.capabilities(1, signal, wanted));
   }
 
   #oldRefs(said: Capabilities): readonly RemoteRef[] {
