@@ -106,8 +106,15 @@ describe('what an operator sees of sessions', () => {
       const told = await bare.until(waiting, (view) => view.reason === 'harness');
       assert.equal(told.state, 'queued');
       assert.match(String(told.body['reasonText']), /svc harness install harness-b/);
+      // As one whose program was there, ended in its launch, and is gone since.
+      await bare.daemon.ctx.db.query(
+        `update svc.sessions set reason = 'the harness ended', retry_at = now() - interval '1 minute' where id = $1::uuid`,
+        [waiting],
+      );
       const plain = await bare.start('plain', '!say hello');
       await bare.until(plain, (view) => view.state === 'idle');
+      const missing = await bare.until(waiting, (view) => view.reason === 'harness');
+      assert.match(String(missing.body['reasonText']), /svc harness install harness-b/);
       const { body } = await bare.daemon.api('GET', 'P/doctor');
       const checks = body['checks'] as unknown as { name: string; status: string; message: string; hint?: string }[];
       const harness = checks.find((one) => one.name === 'harness');

@@ -76,6 +76,15 @@ describe('two places', () => {
       ['idle', 'capacity', 4, false],
       ['queued', 'capacity', 1, false],
     ]);
+    // Its launch failed, and is due again since: what it waits for now is a place.
+    await bench.daemon.ctx.db.query(
+      `update svc.sessions set waits_for = 'engine', reason = 'engine-unreachable: gone', engine_reason = 'engine-unreachable',
+         failures = 1, retry_at = now() - interval '1 minute' where id = $1::uuid`,
+      [queued[0]],
+    );
+    assert.deepEqual((await told())[0], ['queued', 'capacity', 2, false]);
+    const due = (await bench.view(queued[0] ?? '')).body;
+    assert.deepEqual([due['reasonText'], due['engineReason']], [undefined, undefined]);
     const { body } = await api('GET', 'P/sessions?state=queued');
     const listed = body['items'] as unknown as { id: string; reason: string; position: number }[];
     assert.deepEqual(listed.map(({ id, reason, position }) => [id, reason, position]).toReversed(), [

@@ -14,6 +14,13 @@ const waitingStates = `('queued', 'suspended', 'idle')`;
 export const isWaiting = `(s.leased_by is null and s.state in ${waitingStates}
   and exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending'))`;
 
+/** What is due again is tried at the next look, which is never so far away: who still waits after it waits for a place. */
+const triedWithinSeconds = 5;
+
+/** SQL: whether the session `s` waits for something else than a place. */
+const awaitsElse = `(s.waits_for is not null
+  and coalesce(s.retry_at > now() - make_interval(secs => ${triedWithinSeconds}), true))`;
+
 /** `more`: conditions on the session `s`, its revision `r`, and `since`, the number of its oldest pending message. */
 const rankedSql = (more: string): string => `pending as materialized (
     select i.session_id as id, min(i.seq) as since from svc.inbox i where i.state = 'pending' group by i.session_id
@@ -32,15 +39,15 @@ const rankedSql = (more: string): string => `pending as materialized (
 /**
  * CTEs that end in `queue (id, position)`: sessions that wait for a place and for nothing else, as places would go to them.
  */
-export const queueText = `${rankedSql('s.waits_for is null and coalesce(s.retry_at <= now(), true)')}, queue as materialized (
+export const queueText = `${rankedSql(`not ${awaitsElse} and coalesce(s.retry_at <= now(), true)`)}, queue as materialized (
     select id, row_number() over (order by turn, since)::int as position from ranked
   )`;
 
 /** SQL: what is told of a session `s`, beside `queueText`. */
-export const waitColumns = `case when not ${isWaiting} then s.reason when s.waits_for is not null then s.waits_for
+export const waitColumns = `case when not ${isWaiting} then s.reason when ${awaitsElse} then s.waits_for
     when s.retry_at > now() then s.reason else 'capacity' end as reason,
-  case when ${isWaiting} and s.waits_for is not null then s.reason end as "reasonText",
-  case when ${isWaiting} and s.waits_for = 'engine' then s.engine_reason end as "engineReason",
+  case when ${isWaiting} and ${awaitsElse} then s.reason end as "reasonText",
+  case when ${isWaiting} and ${awaitsElse} and s.waits_for = 'engine' then s.engine_reason end as "engineReason",
   case when s.leased_by is not null then s.wire end as wire,
   case when ${isWaiting} then (select q.position from queue q where q.id = s.id) end as position,
   (s.leased_by is not null and s.state in ('idle', 'running', 'waiting_permission', 'interrupting')) as loaded`;
@@ -132,11 +139,11 @@ export async function unloadSession(sql: Sql, lease: Lease): Promise<boolean> {
 export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, string>): Promise<void> {
   if (missing.size === 0) return;
   await sql.query(
-    `update svc.sessions s set reason = m.reason, waits_for = 'harness'
+    `update svc.sessions s set reason = m.reason, waits_for = 'harness', engine_reason = null, retry_at = null
        from svc.agent_revisions r, unnest($1::text[], $2::text[]) as m (harness, reason)
       where s.id in (select i.session_id from svc.inbox i where i.state = 'pending')
-        and s.leased_by is null and s.state in ${waitingStates} and s.retry_at is null
-        and (s.reason is distinct from m.reason or s.waits_for is distinct from 'harness')
+        and s.leased_by is null and s.state in ${waitingStates} and coalesce(s.retry_at <= now(), true)
+        and (s.reason is distinct from m.reason or s.waits_for is distinct from 'harness' or s.retry_at is not null)
         and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = m.harness`,
     [[...missing.keys()], [...missing.values()].map(storable)],
   );
