@@ -25,11 +25,20 @@ export interface SendOptions {
 
 type End = 'ended' | 'signed-out';
 
-/** Resolves when `signal` aborts or a look finds the right gone; `stop` ends the looking. */
-function endOf({ signal, isAllowed }: SendOptions): { readonly end: Promise<End>; stop(): void } {
-  const { promise: end, resolve } = Promise.withResolvers<End>();
-  if (signal.aborted) resolve('ended');
-  signal.addEventListener('abort', () => resolve('ended'), { once: true });
+/**
+ * What ends a stream: `signal` aborts, or a look finds the right gone. `or` gives the end instead of what is waited for, once
+ * there is one; `stop` ends the looking. One promise of the end, raced against each event, would keep all of them.
+ */
+function endOf({ signal, isAllowed }: SendOptions): { or<T>(wait: Promise<T>): Promise<T | End>; stop(): void } {
+  let end: End | undefined;
+  let wake: ((end: End) => void) | undefined;
+  const resolve = (how: End): void => {
+    end ??= how;
+    wake?.(end);
+  };
+  const onAbort = (): void => resolve('ended');
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
   let isLooking = false;
   const look = async (): Promise<void> => {
     if (isLooking) return;
@@ -38,7 +47,18 @@ function endOf({ signal, isAllowed }: SendOptions): { readonly end: Promise<End>
     isLooking = false;
   };
   const timer = setInterval(() => void look(), rightMs);
-  return { end, stop: () => clearInterval(timer) };
+  return {
+    or: <T>(wait: Promise<T>) =>
+      new Promise<T | End>((settle, reject) => {
+        wake = settle;
+        wait.then(settle, reject);
+        if (end !== undefined) settle(end);
+      }),
+    stop: () => {
+      clearInterval(timer);
+      signal.removeEventListener('abort', onAbort);
+    },
+  };
 }
 
 /**
@@ -59,16 +79,16 @@ export async function sendEvents(
   });
   response.write(': open\n\n');
   const heartbeat = setInterval(() => response.write(': alive\n\n'), heartbeatMs);
-  const { end, stop } = endOf(options);
+  const { or, stop } = endOf(options);
   const iterator = events[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const next = await Promise.race([iterator.next(), end]);
+      const next = await or(iterator.next());
       if (next === 'signed-out') response.write(formatEvent({ event: next, data: {} }));
       if (next === 'ended' || next === 'signed-out' || next.done) break;
       if (response.write(formatEvent(next.value))) continue;
       const drained = new Promise<'drained'>((resolve) => response.once('drain', () => resolve('drained')));
-      const met = await Promise.race([drained, end]);
+      const met = await or(drained);
       if (met === 'signed-out') response.write(formatEvent({ event: met, data: {} }));
       if (met !== 'drained') break;
     }
