@@ -137,6 +137,18 @@ test('a pack with any byte changed gives its objects or a condition', async () =
   );
 });
 
+test('a blob of many windows is spooled, and leaves no listener behind for each', async (t) => {
+  const warnings: string[] = [];
+  const note = ({ message }: Error): number => warnings.push(message);
+  process.on('warning', note);
+  t.after(async () => void process.off('warning', note));
+  const pack = packOf([wholeEntry('blob', randomBytes(13_000_000))]);
+  await spooled(t, pack);
+  // Warnings are told in the turn after.
+  await new Promise(setImmediate);
+  assert.deepEqual(warnings, []);
+});
+
 test('a base that the pack lacks is taken from outside, and checked', async () => {
   const base = Buffer.from('hello');
   const oid = objectId('blob', base);

@@ -314,6 +314,9 @@ function name(index: Index, entry: number, oid: string): void {
   index.known[entry] = 1;
 }
 
+/** After any of them the next window may be written, or is not wanted any more. */
+const stirring = ['drain', 'close', 'end'] as const;
+
 /** Inflates a large object through a stream, hashing it as it goes by and keeping nothing. */
 async function scanLarge(
   file: FileHandle,
@@ -335,11 +338,10 @@ async function scanLarge(
       const chunk = await readAt(file, at, Math.min(windowBytes, end - at));
       if (inflate.destroyed || inflate.readableEnded) return;
       if (!inflate.write(chunk)) {
-        await Promise.race([
-          new Promise<void>((resolve) => inflate.once('drain', () => resolve())),
-          new Promise<void>((resolve) => inflate.once('close', () => resolve())),
-          new Promise<void>((resolve) => inflate.once('end', () => resolve())),
-        ]);
+        const { promise, resolve } = Promise.withResolvers<void>();
+        for (const event of stirring) inflate.on(event, resolve);
+        await promise;
+        for (const event of stirring) inflate.off(event, resolve);
       }
     }
     if (!inflate.destroyed) inflate.end();
