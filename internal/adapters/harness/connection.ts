@@ -24,7 +24,7 @@ import {
   type SetupCall,
   type TurnOutcome,
 } from './types.ts';
-import { fieldsOf, mapUpdate, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
+import { cut, fieldsOf, mapUpdate, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
 
 interface Turn {
   active: boolean;
@@ -380,8 +380,8 @@ export class HarnessConnection {
 
   #fail(kind: HarnessFailureKind, message: string, more: { exit?: ProcessExit; cause?: unknown } = {}): HarnessFailure {
     if (this.#failure !== undefined) return this.#failure;
-    const tail = this.#stderr.read();
-    const failure = new HarnessFailure(kind, this.#stderr.redact(message), { ...more, stderrTail: tail });
+    const [stderrTail, said] = [this.#stderr.read(), cut(this.#stderr.redact(message), 2_000).text];
+    const failure = new HarnessFailure(kind, said, { ...more, stderrTail });
     this.#failure = failure;
     this.#turn?.permissions.abort();
     this.#wire.close(failure);

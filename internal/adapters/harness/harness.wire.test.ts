@@ -46,6 +46,12 @@ const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
     'refused',
     /no licence/,
   ],
+  [
+    'refuses at length',
+    `read l; printf '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"%050000d"}}\\n' 0; sleep 60`,
+    'refused',
+    /^the harness refused initialize: 0{1000,2000}$/,
+  ],
   ['answers what nobody asked', `echo '{"jsonrpc":"2.0","id":99,"result":{}}'; sleep 60`, 'timeout', /within/],
   [
     'writes a message without an end',
