@@ -19,7 +19,7 @@ import { appliedState, clearedCondition, keepQuarantine, reportSync, subjectOf }
 import { resolve, type Resolved } from './resolve.ts';
 import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import { remarksOnSlugs } from './slugs.ts';
-import { snapshot } from './snapshot.ts';
+import { snapshot, type SnapshotResult } from './snapshot.ts';
 import { withSuspicion, type SyncTask } from './task.ts';
 
 export type SyncOutcome =
@@ -107,7 +107,7 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   };
   // What was never read is read now, and compiled next: the worker starts while the source answers.
   if (repository.state.snapshotId === null) task.ports.warmCompiler();
-  const resolved = await run.timed('resolve', () => resolve(task));
+  let resolved = await run.timed('resolve', () => resolve(task));
   progress.subject = subjectOf(task, resolved);
   await options.health.reached(hostOf(repository));
   failpoint('sync.resolved');
@@ -123,7 +123,15 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   else await run.move({ commit: resolved.tip.commit, inputs: progress.subject.inputs });
   if (run.id !== null) await askForStatus(task.ctx.db, repository, resolved.tip.commit);
 
-  const read = await run.timed('snapshot', () => snapshot(task, resolved));
+  let read = await run.timed('snapshot', () => snapshotUnlessGone(task, resolved));
+  if (read instanceof RepoCondition) {
+    const gone = read;
+    resolved = await run.timed('resolve', () => resolveAgain(task, resolved, gone));
+    progress.subject = subjectOf(task, resolved);
+    await run.move({ commit: resolved.tip.commit, inputs: progress.subject.inputs });
+    await askForStatus(task.ctx.db, repository, resolved.tip.commit);
+    read = await run.timed('snapshot', () => snapshot(task, resolved));
+  }
   // A commit that touches nothing that compile reads: its id is all there is to record.
   if (read.kind === 'same-trees') return finish(sameTrees(task, resolved, read.snapshotId));
   signal.throwIfAborted();
@@ -132,6 +140,24 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   // A commit that failed before, and fails again: nobody needs to read that every time.
   if (isQuiet && run.id === null && !tree.output.ok) return finish({ status: 'failed', silent: true });
   return applyTree(task, options, resolved, tree);
+}
+
+/** The condition itself where a branch had the commit a moment ago and its server has it no more: somebody pushed by force. */
+async function snapshotUnlessGone(task: SyncTask, resolved: Resolved): Promise<SnapshotResult | RepoCondition> {
+  try {
+    return await snapshot(task, resolved);
+  } catch (error) {
+    const isOfBranch = resolved.repeated === null && task.repository.pinnedCommit === null && task.run.id !== null;
+    if (isOfBranch && error instanceof RepoCondition && error.condition === 'ref-missing') return error;
+    throw error;
+  }
+}
+
+/** What the branch has instead. Throws the condition where it still names what is gone, or a commit to pass over. */
+async function resolveAgain(task: SyncTask, { tip }: Resolved, gone: RepoCondition): Promise<Resolved> {
+  const again = await resolve(task);
+  if (again.tip.commit === tip.commit || again.verdict.do === 'pass-over') throw gone;
+  return { ...again, verdict: { do: 'sync', prior: false } };
 }
 
 /** What a tip says by itself. */

@@ -162,6 +162,30 @@ describe('a repository over HTTP', () => {
     assert.deepEqual([await has('forced-a'), await has('forced-b')], [false, true]);
   });
 
+  it('reads what a force-push left, where it took away the commit that was about to be read', async () => {
+    const repo = await bench.repository('raced');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('raced-one') });
+    await bench.watch('raced');
+    const taken = await repo.commit({ '.svc/agents/a.yaml': agentFile('raced-two') });
+    const push = async (): Promise<void> => {
+      await repo.commit({ '.svc/agents/a.yaml': agentFile('raced-three') }, { orphan: true });
+      await repo.git(['gc', '--prune=now', '-q']);
+    };
+    let pushed: Promise<void> | undefined;
+    bench.server.fault = ({ path, method }) => {
+      // The first request asks for the ref, the second for the commit.
+      if (method !== 'POST' || !path.startsWith('/raced.git')) return null;
+      bench.server.fault = ({ path: next }) =>
+        next.startsWith('/raced.git') ? { kind: 'hold', until: (pushed ??= push()) } : null;
+      return null;
+    };
+    const run = await syncNow(bench.daemon, 'raced');
+    bench.server.fault = () => null;
+    assert.deepEqual([run['status'], run['commit']], ['applied', await repo.head()]);
+    assert.notEqual(run['commit'], taken);
+    assert.ok((await agentNames(bench.daemon)).includes('raced-three'));
+  });
+
   it('prunes nothing when its branch is gone, and goes on when it is back', async () => {
     const repo = await bench.repository('gone');
     const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('gone-a') }, { branch: 'work' });
