@@ -1,6 +1,7 @@
 // What is wrong with a project's repositories, events, schedules and jobs, and what to do about each (`svc doctor`).
 // Looking reads only; jobs that gave up run again when a person says so.
 
+import type { RepoConditionWord } from '../adapters/repo/types.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import { retryParkedJobs } from '../adapters/store/operations/jobs.ts';
 import { firstOrgId } from '../adapters/store/secrets/keys.ts';
@@ -25,10 +26,10 @@ export interface DoctorCheck {
 /** A repository that has not been read for so many of its intervals, and at least a quarter of an hour, is stalled. */
 const stalledIntervals = 20;
 
-const hints: { readonly [condition: string]: string } = {
+const hints: { readonly [condition in RepoConditionWord]: string } = {
   'auth-failed': 'check the secret or connection that its auth names, then: svc repo sync',
   'not-found': 'check the url, and whether the credentials may see the repository',
-  moved: 'set the url to the new address',
+  moved: 'the detail says where it leads: set the url to the address where the repository is now',
   'ref-missing': 'the branch does not exist (or the repository is empty); push it, or change branch',
   unreachable: 'check the network between this daemon and the server; private addresses need SVC_ALLOW_PRIVATE_NETWORK',
   'rate-limited': 'nothing to do: it is tried again when the server allows; raise the interval if it stays',
@@ -36,6 +37,8 @@ const hints: { readonly [condition: string]: string } = {
   'too-large': 'make .svc/ smaller; the detail names what is over its limit',
   hostile: 'the tree holds names or objects that are refused; the detail names them',
   'signature-rejected': 'sign the tip with a key of the policy, or change verify',
+  corrupt: 'the server, or what stands before it, answers with what git cannot read: try git clone, and git fsck there',
+  stale: 'what the run was to repeat is not stored any more: pin the commit instead, which reads it anew: svc repo pin',
 };
 
 const dayMs = 24 * 60 * 60 * 1_000;
@@ -81,7 +84,7 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<D
   const checks: DoctorCheck[] = [];
   for (const row of found.conditions) {
     const message = `repository ${row.name} cannot be read (${row.condition}, ${row.failures} in a row): ${row.detail}`;
-    checks.push({ name: 'repository', status: 'error', message, hint: hints[row.condition] ?? 'see: svc repo show' });
+    checks.push({ name: 'repository', status: 'error', message, hint: hints[row.condition as RepoConditionWord] });
   }
   for (const row of found.runs) {
     const isHeld = row.status === 'held';

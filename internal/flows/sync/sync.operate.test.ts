@@ -5,6 +5,7 @@ import { silent } from '../../base/testkit/postgres.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
+import type { JsonBody } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
   agentNames,
@@ -231,6 +232,16 @@ describe('what people do to a repository', () => {
     const { body: found } = await bench.daemon.api('GET', 'P/doctor');
     assert.match(JSON.stringify(found), /absent/);
     assert.match(JSON.stringify(found), /no-such/);
+    const repo = await bench.repository('garbled');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('garbled') });
+    bench.server.fault = ({ path }) =>
+      path.startsWith('/garbled') ? { kind: 'replace', body: () => Buffer.from('zzzz') } : null;
+    await bench.watch('garbled');
+    bench.server.fault = () => null;
+    const { checks } = (await bench.daemon.api('GET', 'P/doctor')).body as unknown as { checks: JsonBody[] };
+    const garbled = checks.find((check) => word(check['message']).startsWith('repository garbled'));
+    assert.match(word(garbled?.['message']), /\(corrupt, 1 in a row\)/);
+    assert.match(word(garbled?.['hint']), /git fsck/);
   });
 
   it('a source that fails backs off on its own and delays no other', async () => {
