@@ -272,6 +272,10 @@ export async function removeRepository(
 
 const refuse = (key: string, what: string): Fault => new Fault('invalid', 'invalid-body', `${key}: ${what}`);
 
+/** What a URL's parser drops, what steers a terminal, and what turns the order of text. */
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
+const unseen = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+
 /** Throws Fault `invalid` naming `url` or `path`. */
 export function checkAddress(url: string | null, path: string | null): void {
   if (path !== null && !isAbsolute(path))
@@ -285,7 +289,7 @@ export function checkAddress(url: string | null, path: string | null): void {
       ? `${parsed.hostname}${parsed.pathname}`
       : undefined;
   if (ssh !== undefined) throw refuse('url', `must be an https address; ssh is not read: try https://${ssh}`);
-  if (parsed === null || !['https:', 'http:'].includes(parsed.protocol)) {
+  if (parsed === null || !['https:', 'http:'].includes(parsed.protocol) || unseen.test(url)) {
     throw refuse('url', 'must be an https or http address of a git repository');
   }
   if (parsed.password !== '' || parsed.username !== '') {
