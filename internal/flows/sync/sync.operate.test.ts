@@ -4,8 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { silent } from '../../base/testkit/postgres.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
-import { startTestDaemon } from '../../base/testkit/daemon.ts';
-import type { JsonBody } from '../../base/testkit/daemon.ts';
+import { type JsonBody, startTestDaemon } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
   agentNames,
