@@ -24,7 +24,7 @@ import {
   type SetupCall,
   type TurnOutcome,
 } from './types.ts';
-import { cut, fieldsOf, mapUpdate, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
+import { cut, fieldsOf, mapUpdate, nameOf, type SessionFailure, sessionFailureOf } from './updates.ts';
 
 interface Turn {
   active: boolean;
@@ -111,9 +111,9 @@ export class HarnessConnection {
   /** A new session. Throws HarnessFailure; after `refused` the connection is ended too. */
   async open(request: OpenRequest): Promise<OpenedSession> {
     const answer = fieldsOf(await this.#call('session/new', this.#sessionParams(request), this.#options.limits.openMs));
-    const sessionId = textOf(answer['sessionId']);
-    if (sessionId === undefined) throw this.#fail('refused', 'the harness opened a session without an id');
-    this.#sessionId = sessionId;
+    const sessionId = (this.#sessionId = nameOf(answer['sessionId']));
+    if (sessionId === undefined || sessionId !== answer['sessionId'])
+      throw this.#fail('refused', 'the harness opened a session without an id of at most 1,024 bytes');
     return { sessionId, how: 'opened', refusedCalls: await this.#setUp(sessionId, true) };
   }
 

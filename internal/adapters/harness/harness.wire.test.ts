@@ -18,16 +18,21 @@ async function connectTo(t: TestContext, script: string, limits: Partial<Limits>
     await home.remove();
   });
   const made = connectHarness({ process, plan, log, limits, listener: recordingListener() });
-  return made.then(
-    () => assert.fail('connected'),
-    (error: unknown) => {
-      assert.ok(error instanceof HarnessFailure, String(error));
-      return error;
-    },
-  );
+  return made
+    .then((connection) => connection.open({ cwd: home.work, mcpServers: [] }))
+    .then(
+      () => assert.fail('opened'),
+      (error: unknown) => {
+        assert.ok(error instanceof HarnessFailure, String(error));
+        return error;
+      },
+    );
 }
 
 const answer = (result: string): string => `read line; echo '{"jsonrpc":"2.0","id":0,"result":${result}}'; sleep 60`;
+
+const capable = '{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}';
+const initialized = `read line; echo '{"jsonrpc":"2.0","id":0,"result":${capable}}'`;
 
 const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[] = [
   ['prints a banner', 'echo Welcome to the harness; sleep 60', 'garbage', /Welcome to the harness/],
@@ -51,6 +56,18 @@ const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
     `read l; printf '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"%050000d"}}\\n' 0; sleep 60`,
     'refused',
     /^the harness refused initialize: 0{1000,2000}$/,
+  ],
+  [
+    'opens a session without an id',
+    `${initialized}; read l; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; sleep 60`,
+    'refused',
+    /without an id/,
+  ],
+  [
+    'opens a session with a long id',
+    `${initialized}; read l; printf '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"%01025d"}}\\n' 0; sleep 60`,
+    'refused',
+    /without an id of at most 1,024 bytes/,
   ],
   ['answers what nobody asked', `echo '{"jsonrpc":"2.0","id":99,"result":{}}'; sleep 60`, 'timeout', /within/],
   [
