@@ -8,7 +8,7 @@ import type { Sql } from '../store.ts';
 import type { ReconcileReason, ReconcileStatus, StageTiming } from './run-writes.ts';
 
 export { insertRun, moveRun, notMoved, prepareMove, reconcileChannel } from './run-writes.ts';
-export type { NewRun, ReconcileReason, ReconcileStatus, RunPatch, StageTiming } from './run-writes.ts';
+export type { ReconcileReason, ReconcileStatus, RunPatch, StageTiming } from './run-writes.ts';
 
 export interface ReconcileRow {
   readonly id: string;
