@@ -94,8 +94,8 @@ const lapsed = `s.id in (
   and (s.lease_until < now() or exists (
     select from svc.session_leases l where l.session_id = s.id and l.epoch = s.epoch and l.until < now()))`;
 
-/** SQL: whether the turn of the message `i` was told to end. */
-const wasStopped = `exists (select from svc.turns t where t.id = i.turn_id and t.stop_reason is not null)`;
+/** SQL: whether the turn of the message `i` was told to end; what somebody asked for holds, also where its host never heard of it. */
+const wasStopped = `exists (select from svc.turns t where t.id = i.turn_id and (t.stop_reason is not null or t.stop_asked))`;
 
 /**
  * SQL: nothing waits for the session `s`, which was between two turns: it needs no place, and its next message launches it.
@@ -114,8 +114,9 @@ const suspendSql = (which: string, attempts = 'attempts'): string => `with lost 
       where s.live and s.leased_by is not null and ${which}
       returning s.id
   ), turns as (
-    update svc.turns set state = case when stop_reason is null then 'lost' else 'cancelled' end, error = $1::text,
-        ended_at = now()
+    update svc.turns set state = case when stop_reason is null and not stop_asked then 'lost' else 'cancelled' end,
+        stop_reason = case when stop_asked then coalesce(stop_reason, 'cancelled') else stop_reason end,
+        error = $1::text, ended_at = now()
       where state = 'running' and session_id in (select id from lost)
   ), inbox as (
     update svc.inbox i set attempts = ${attempts},

@@ -7,6 +7,7 @@ import { removeDeadDaemons, removeDaemon } from '../operations/jobs.ts';
 import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
 import { offerHold, putHold, takeOverSessions } from './holds.ts';
 import { claimSessions } from './places.ts';
+import { askStop, beginTurn } from './turns.ts';
 
 let t: TestDatabase;
 const projectId = randomUUID();
@@ -152,6 +153,35 @@ test('whoever is known to be dead loses its sessions at once, and who is not kee
   await t.db.query(`update svc.sessions set lease_until = now() - interval '1 second' where lease_until <> 'infinity'`);
   assert.deepEqual(await suspendLapsed(t.db), []);
   assert.equal(await state(kept.sessionId), 'provisioning');
+});
+
+test('what somebody stopped does not come back with a host that was lost before it heard of it', async () => {
+  await t.db.query('delete from svc.sessions');
+  await queue(2);
+  const [stopped, cut] = (await claim(randomUUID())) as [Lease, Lease];
+  for (const lease of [stopped, cut]) {
+    const { rows } = await t.db.query<{ seq: number }>(
+      `with up as (update svc.sessions set state = 'idle' where id = $1::uuid)
+       select seq from svc.inbox where session_id = $1::uuid`,
+      [lease.sessionId],
+    );
+    const turn = { id: randomUUID(), seqs: rows.map(({ seq }) => seq), now: new Date() };
+    assert.equal(await beginTurn(t.db, lease, turn), 1);
+  }
+  assert.equal(await askStop(t.db, stopped.sessionId), 1);
+  for (const { sessionId } of [stopped, cut]) await lapse(sessionId);
+  assert.equal((await suspendLapsed(t.db)).length, 2);
+  const left = async ({ sessionId }: Lease): Promise<unknown> => {
+    const { rows } = await t.db.query<{ left: unknown }>(
+      `select json_build_array(t.state, t.stop_reason, i.state, i.turn_id is not null) as left
+         from svc.turns t join svc.inbox i on i.session_id = t.session_id where t.session_id = $1::uuid`,
+      [sessionId],
+    );
+    return rows[0]?.left;
+  };
+  assert.deepEqual(await left(stopped), ['cancelled', 'cancelled', 'done', true]);
+  assert.deepEqual(await left(cut), ['lost', null, 'pending', false]);
+  await t.db.query('delete from svc.sessions');
 });
 
 test('a session that is taken over keeps its place: a project holds neither more than before nor fewer', async () => {
