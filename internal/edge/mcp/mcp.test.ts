@@ -127,6 +127,24 @@ describe('the door of a session’s tools', () => {
     assert.equal((await seat.post('svc', { ...list, params: { pad: 'x'.repeat(4_200_000) } })).status, 413);
   });
 
+  it('takes no message of very many values, whatever it is made of: the daemon would stand still', async () => {
+    const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 0]));
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'svc_session_get' } };
+    const said = 'A body has at most 20000 values.';
+    const many = [
+      { ...list, params: { _meta: keys(20_000) } },
+      { ...call, params: { ...call.params, arguments: keys(20_000) } },
+      { ...call, params: { ...call.params, arguments: { list: Array.from({ length: 7_000 }, () => [[[]]]) } } },
+      Array.from({ length: 32 }, () => ({ ...list, params: keys(700) })),
+    ];
+    for (const message of many) {
+      const response = await seat.post('svc', message);
+      assert.equal(response.status, 400);
+      assert.match(await response.text(), new RegExp(said));
+    }
+    assert.equal((await seat.post('svc', { ...list, params: { _meta: keys(19_000) } })).status, 200);
+  });
+
   it('has the aliases that the agent declares, with any characters, and not the disabled ones', async () => {
     assert.deepEqual((await seat.call('ping', {}, 'with.dot-and_more')).value['pong'], true);
     for (const alias of ['off', 'nothing', '__proto__', 'checks', '%00', 'svc/']) {

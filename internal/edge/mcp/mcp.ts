@@ -8,6 +8,7 @@ import type { Dispatcher } from 'undici';
 import type { FlowContext } from '../../flows/context.ts';
 import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
 import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from '../../flows/tools/tools.ts';
+import { exceedsValues } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
 import { messagesTable } from '../../domain/messages.ts';
@@ -22,6 +23,8 @@ import { createStreams, type Streams } from './streams.ts';
 const waitingMax = 500;
 /** Batches are of an older protocol; one counts as one request. */
 const batchMax = 32;
+/** Of a message, or of all of a batch: the SDK's schemas take some microseconds for each member, more than once. */
+const valuesMax = 20_000;
 
 export interface McpEndpoint {
   /** Where it stands on the daemon's HTTP server. */
@@ -152,9 +155,13 @@ const shown = ({ name, description, inputSchema, effect, isOutside }: ListedTool
 async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Promise<void> {
   const { caller, alias, about, calls } = speaking;
   const { request, response, body } = at;
+  const bytes = body ?? Buffer.alloc(0);
+  if (exceedsValues(bytes, valuesMax)) {
+    return answer(response, 400, `A body has at most ${valuesMax} values.`, -32_600);
+  }
   let message: unknown;
   try {
-    message = parseJson((body ?? Buffer.alloc(0)).toString('utf8'));
+    message = parseJson(bytes.toString('utf8'));
   } catch {
     return answer(response, 400, 'The body is not JSON.', -32_700);
   }

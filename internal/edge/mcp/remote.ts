@@ -6,6 +6,7 @@ import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
+import { exceedsValues } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
 import type { McpRequest } from './request.ts';
@@ -18,6 +19,8 @@ const methods = ['POST', 'GET', 'DELETE'] as const;
 /** A tool may think for long before it answers; a stream that is only listened to may say nothing for ever. */
 const timeouts = { connectMs: 10_000, answerMs: 600_000 } as const;
 const answerBytesMax = 64 * 1_048_576;
+/** A message of more is passed on as it is and not looked into: parsing it takes as long as its values are many. */
+const lookedIntoMax = 100_000;
 
 export interface RemoteServer {
   readonly url: string;
@@ -140,9 +143,12 @@ interface RpcMessage {
   readonly params?: { readonly protocolVersion?: string };
 }
 function messageOf(body: Buffer | undefined): RpcMessage | undefined {
+  const message = parsed(body);
+  return typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
+}
+function parsed(body: Buffer | undefined): unknown {
   try {
-    const message = parseJson((body ?? '').toString('utf8')) as unknown;
-    return typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
+    return body === undefined || exceedsValues(body, lookedIntoMax) ? undefined : parseJson(body.toString('utf8'));
   } catch {
     return undefined;
   }
@@ -205,14 +211,8 @@ async function giveBack(
 const isList = (body: Buffer | undefined): boolean => asks(body, 'tools/list');
 const isToolCall = (body: Buffer | undefined): boolean => asks(body, 'tools/call');
 
-function asks(body: Buffer | undefined, method: string): boolean {
-  try {
-    const message = parseJson((body ?? '').toString('utf8')) as { method?: unknown } | { method?: unknown }[];
-    return [message].flat().some((one) => one.method === method);
-  } catch {
-    return false;
-  }
-}
+const asks = (body: Buffer | undefined, method: string): boolean =>
+  [parsed(body)].flat().some((one) => Object(one).method === method);
 
 // What comes back from a remote server, without the credential that it was sent: a server that repeats its request's
 // headers must not bring the credential into a sandbox. Bounded in bytes, and no byte waits longer than it must: only an
