@@ -123,6 +123,43 @@ describe('two places', () => {
   });
 });
 
+describe('two daemons, of which one has no program of a harness', () => {
+  it('say what is true of both: a full one that has it is waited for, and nobody is told to install it', async () => {
+    const full = await createHostBench({ config: { file: { sessions: { max: 1 } } } });
+    let other: HostBench | undefined;
+    try {
+      await full.apply({ plain: {}, rare: { harness: 'harness-b' } });
+      const busy = await full.start('rare', '!sleep 600000');
+      await full.until(busy, runs);
+      const queued = await full.start('rare', '!say at last');
+      const { database, token } = full.daemon;
+      const { masterKeyFile } = full.daemon.ctx.config;
+      other = await createHostBench({ database, token, config: { masterKeyFile }, lacks: 'harness-b' });
+      // It has looked at what it cannot take before it takes what it can.
+      const plain = await full.start('plain', '!say here');
+      await full.until(plain, said('here'));
+      const harnessOf = async (): Promise<unknown[]> => {
+        const { body } = await (other ?? full).daemon.api('GET', 'P/doctor');
+        const checks = body['checks'] as unknown as { name: string; status: string; message: string }[];
+        return checks.filter(({ name }) => name === 'harness').map(({ status }) => status);
+      };
+      assert.deepEqual(waits(await full.view(queued)), ['queued', 'capacity', 1, false]);
+      assert.deepEqual(await harnessOf(), ['warning'], 'it lacks the program, and nobody waits for that');
+      // As it would have said a moment before it could know of the other.
+      await full.daemon.ctx.db.query(
+        `update svc.sessions set waits_for = 'harness', reason = 'gone' where id = $1::uuid`,
+        [queued],
+      );
+      await full.until(queued, ({ reason }) => reason === 'capacity');
+      await full.daemon.api('POST', `P/sessions/${busy}/archive`);
+      await full.until(queued, said('at last'));
+    } finally {
+      await other?.stop();
+      await full.stop();
+    }
+  });
+});
+
 describe('a turn', () => {
   let bench: HostBench;
   before(async () => {

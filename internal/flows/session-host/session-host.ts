@@ -7,7 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from '../../domain/fault.ts';
 import { type ClaimedSession, leaseSeconds, renewLeases, heldLeases } from '../../adapters/store/sessions/hosts.ts';
 import { offeredSessions, type TakenSession, takeOverSessions } from '../../adapters/store/sessions/holds.ts';
-import { awaitPlaces, claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
+import {
+  awaitPlaces,
+  claimSessions,
+  explainWaiting,
+  noteHarnesses,
+  waitingPlaces,
+} from '../../adapters/store/sessions/places.ts';
 import { sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
 import { placesToAskBack } from '../../core/session/session.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -246,10 +252,10 @@ export class SessionHost {
       if ('missing' in program) missing.set(harness, program.missing);
       else usable.push(harness);
     }
-    const before = this.#programs;
     this.#programs = { at: now, usable, missing };
-    const appeared = usable.filter((harness) => before?.usable.includes(harness) !== true);
-    await awaitPlaces(this.#ctx.db, appeared);
+    await noteHarnesses(this.#ctx.db, this.#ctx.daemonId, usable);
+    // Each time: a daemon that lacks one may have said so before it could know.
+    await awaitPlaces(this.#ctx.db, usable);
     await explainWaiting(this.#ctx.db, missing);
     return usable;
   }

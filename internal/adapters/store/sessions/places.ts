@@ -135,7 +135,18 @@ export async function unloadSession(sql: Sql, lease: Lease): Promise<boolean> {
   return rowCount > 0;
 }
 
-/** Says of sessions that no host can take why they wait. `missing`: harness → reason. */
+/** A daemon that was silent for so long is no host. */
+const silentAfterSeconds = 15;
+
+/** Notes the harnesses whose program a daemon has: for others that lack it, so that they tell nobody to wait for it. */
+export async function noteHarnesses(sql: Sql, daemonId: string, harnesses: readonly Harness[]): Promise<void> {
+  await sql.query(
+    `update svc.daemons set harnesses = $2::text[] where id = $1::uuid and harnesses is distinct from $2::text[]`,
+    [daemonId, harnesses],
+  );
+}
+
+/** Says of sessions that no host can take why they wait. `missing`: harness → reason, of one host; another may have it. */
 export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, string>): Promise<void> {
   if (missing.size === 0) return;
   await sql.query(
@@ -144,7 +155,9 @@ export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, str
       where s.id in (select i.session_id from svc.inbox i where i.state = 'pending')
         and s.leased_by is null and s.state in ${waitingStates} and coalesce(s.retry_at <= now(), true)
         and (s.reason is distinct from m.reason or s.waits_for is distinct from 'harness' or s.retry_at is not null)
-        and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = m.harness`,
+        and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = m.harness
+        and not exists (select from svc.daemons d where m.harness = any(d.harnesses)
+          and d.beat_at > now() - make_interval(secs => ${silentAfterSeconds}))`,
     [[...missing.keys()], [...missing.values()].map(storable)],
   );
 }

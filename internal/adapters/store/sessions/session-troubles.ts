@@ -6,7 +6,7 @@ import type { Sql } from '../store.ts';
 export interface SessionTroubles {
   /** Agents of the project by what they run on. `provider` null: the harness's default. */
   readonly agents: readonly { harness: Harness; provider: ModelProvider | null; agents: number }[];
-  /** Sessions that nobody has taken yet. */
+  /** Sessions that no daemon can take. */
   readonly waiting: readonly { harness: Harness; sessions: number; oldest: Date }[];
   /** Those that a spend cap keeps from going on, or from being launched. */
   readonly blocked: readonly { id: string; agent: string; reason: string }[];
@@ -27,7 +27,7 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
   const waiting = await sql.query<SessionTroubles['waiting'][number]>(
     `select r.spec ->> 'harness' as harness, count(*)::int as sessions, min(s.created_at) as oldest
        from svc.sessions s join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
-      where s.project_id = $1::uuid and s.state = 'queued' group by 1 order by 1`,
+      where s.project_id = $1::uuid and s.state = 'queued' and s.waits_for = 'harness' group by 1 order by 1`,
     [projectId],
   );
   const blocked = await sql.query<SessionTroubles['blocked'][number]>(
