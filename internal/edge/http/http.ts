@@ -337,7 +337,7 @@ async function send(
   }
   reply.code(answer.status).headers(answer.headers ?? {});
   if (answer.stream !== undefined) return reply.type('text/event-stream; charset=utf-8').send();
-  if (answer.lines !== undefined) return reply.type('application/x-ndjson').send(jsonLines(answer.lines));
+  if (answer.lines) return reply.type('application/x-ndjson').send(jsonLines(answer.lines, reply.raw, isAllowed));
   if (answer.body === undefined) return reply.send();
   if (answer.contentType !== undefined) return reply.type(answer.contentType).send(answer.body);
   const json = answer.pieces && Readable.from(answer.pieces, { objectMode: false });

@@ -25,6 +25,19 @@ export interface SendOptions {
 
 type End = 'ended' | 'signed-out';
 
+/** Calls `lost` once a look finds the right gone. The answer ends the looking. */
+function watchRight(isAllowed: SendOptions['isAllowed'], lost: () => void): () => void {
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    if ((await isAllowed?.()) === false) lost();
+    isLooking = false;
+  };
+  const timer = setInterval(() => void look(), rightMs);
+  return () => clearInterval(timer);
+}
+
 /**
  * What ends a stream: `signal` aborts, or a look finds the right gone. `or` gives the end instead of what is waited for, once
  * there is one; `stop` ends the looking. One promise of the end, raced against each event, would keep all of them.
@@ -39,14 +52,7 @@ function endOf({ signal, isAllowed }: SendOptions): { or<T>(wait: Promise<T>): P
   const onAbort = (): void => resolve('ended');
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
-  let isLooking = false;
-  const look = async (): Promise<void> => {
-    if (isLooking) return;
-    isLooking = true;
-    if ((await isAllowed?.()) === false) resolve('signed-out');
-    isLooking = false;
-  };
-  const timer = setInterval(() => void look(), rightMs);
+  const stopLooking = watchRight(isAllowed, () => resolve('signed-out'));
   return {
     or: <T>(wait: Promise<T>) =>
       new Promise<T | End>((settle, reject) => {
@@ -55,7 +61,7 @@ function endOf({ signal, isAllowed }: SendOptions): { or<T>(wait: Promise<T>): P
         if (end !== undefined) settle(end);
       }),
     stop: () => {
-      clearInterval(timer);
+      stopLooking();
       signal.removeEventListener('abort', onAbort);
     },
   };
@@ -101,10 +107,20 @@ export async function sendEvents(
   }
 }
 
-/** A JSON document a line, read as fast as the caller takes it. */
-export function jsonLines(documents: AsyncIterable<unknown>): Readable {
+/**
+ * A JSON document a line, read as fast as the caller takes it. `response` is broken off when its reader loses the right to
+ * it, as if the reader had gone: whatever makes the lines may be silent for long, and ends by that.
+ */
+export function jsonLines(
+  documents: AsyncIterable<unknown>,
+  response: ServerResponse,
+  isAllowed: SendOptions['isAllowed'],
+): Readable {
   async function* lines(): AsyncGenerator<string> {
     for await (const document of documents) yield `${JSON.stringify(document)}\n`;
   }
+  const stop = watchRight(isAllowed, () => response.destroy());
+  if (response.closed) stop();
+  else response.once('close', stop);
   return Readable.from(lines(), { objectMode: false });
 }

@@ -3,10 +3,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 import { reapEnded } from './sandboxes.ts';
@@ -112,6 +114,28 @@ describe('svc session exec', () => {
       assert.match(metrics, /^svc_sandbox_start_seconds_count\{provider="process",path="cold",stage="starting"\} /m);
     } finally {
       await other.stop();
+    }
+  });
+
+  it('ends with the right of whoever runs it, and so does what it runs', async () => {
+    const { url, api } = bench.daemon;
+    const lent = await api('POST', '/api/v1/tokens', { name: 'lent' });
+    const pidFile = join(bench.daemon.dataDir, 'lent.pid');
+    const response = await fetch(`${url}/api/v1/orgs/default/projects/default/sessions/${session}/exec`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${String(lent.body['token'])}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ argv: ['sh', '-c', `echo $$ > ${pidFile}; echo on; exec sleep 600`] }),
+      signal: AbortSignal.timeout(20_000),
+    });
+    assert.equal(response.status, 200);
+    const reader = response.body?.getReader();
+    assert.equal((await reader?.read())?.done, false);
+    const pid = Number(await readFile(pidFile, 'utf8'));
+    assert.equal((await api('DELETE', `/api/v1/tokens/${String(lent.body['id'])}`)).status, 204);
+    await assert.rejects(async () => reader?.read(), { name: 'TypeError', message: 'terminated' });
+    for (let waited = 0; existsSync(`/proc/${pid}`); waited += 50) {
+      assert.ok(waited < 20_000, `process ${pid} goes on`);
+      await sleep(50);
     }
   });
 
