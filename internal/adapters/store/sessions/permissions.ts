@@ -35,7 +35,7 @@ export async function permissionState(sql: Sql, id: string): Promise<PermissionS
   return rows[0]?.state;
 }
 
-/** Ends a request that nobody decided; the session runs on where no other request is open. */
+/** Ends a request that nobody decided; the session runs on where no other request is open, else it names another. */
 export async function closePermission(sql: Sql, lease: Lease, id: string, now: Date): Promise<void> {
   await sql.query(
     `with closed as (
@@ -43,9 +43,11 @@ export async function closePermission(sql: Sql, lease: Lease, id: string, now: D
            decided_at = coalesce(decided_at, $4::timestamptz)
          where id = $3::uuid
      )
-     update svc.sessions set state = 'running', reason = null
-       where id = $1::uuid and epoch = $2::bigint and state = 'waiting_permission'
-         and not exists (select from svc.permissions where session_id = $1::uuid and state = 'open' and id <> $3::uuid)`,
+     update svc.sessions s set state = case when o.title is null then 'running' else s.state end, reason = o.title
+       from (select max(p.title) as title from (
+           select title from svc.permissions where session_id = $1::uuid and state = 'open' and id <> $3::uuid
+             order by created_at desc, id desc limit 1) p) o
+       where s.id = $1::uuid and s.epoch = $2::bigint and s.state = 'waiting_permission'`,
     [lease.sessionId, lease.epoch, id, now],
   );
 }

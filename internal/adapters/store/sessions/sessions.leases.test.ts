@@ -6,6 +6,7 @@ import { createTestDatabase, insertProject, type TestDatabase } from '../../../b
 import { removeDeadDaemons, removeDaemon } from '../operations/jobs.ts';
 import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
 import { offerHold, putHold, takeOverSessions } from './holds.ts';
+import { askPermission, closePermission, decidePermission } from './permissions.ts';
 import { claimSessions } from './places.ts';
 import { askStop, beginTurn } from './turns.ts';
 
@@ -181,6 +182,38 @@ test('what somebody stopped does not come back with a host that was lost before 
   };
   assert.deepEqual(await left(stopped), ['cancelled', 'cancelled', 'done', true]);
   assert.deepEqual(await left(cut), ['lost', null, 'pending', false]);
+  await t.db.query('delete from svc.sessions');
+});
+
+test('of several requests a session names one that is still open, until none is', async () => {
+  await t.db.query('delete from svc.sessions');
+  await queue(1);
+  const [lease] = (await claim(randomUUID())) as [Lease];
+  const { sessionId } = lease;
+  await t.db.query(`update svc.sessions set state = 'running' where id = $1::uuid`, [sessionId]);
+  const now = new Date();
+  const ask = async (title: string): Promise<string> => {
+    const id = randomUUID();
+    assert.equal(await askPermission(t.db, lease, { id, title, request: {}, now }), true);
+    return id;
+  };
+  const ids = [await ask('one'), await ask('two'), await ask('three')];
+  const seen: unknown[] = [];
+  for (const id of [ids[2], ids[0], ids[1]] as string[]) {
+    assert.equal(await decidePermission(t.db, { id, sessionId }, { state: 'allow', by: 'somebody', now }), true);
+    await closePermission(t.db, lease, id, now);
+    const { rows } = await t.db.query<{ told: unknown }>(
+      'select json_build_array(state, reason) as told from svc.sessions where id = $1::uuid',
+      [sessionId],
+    );
+    seen.push(rows[0]?.told);
+  }
+  const [first, ...rest] = seen as [[string, string], ...unknown[]];
+  assert.ok(first[0] === 'waiting_permission' && ['one', 'two'].includes(first[1]), String(first));
+  assert.deepEqual(rest, [
+    ['waiting_permission', 'two'],
+    ['running', null],
+  ]);
   await t.db.query('delete from svc.sessions');
 });
 
