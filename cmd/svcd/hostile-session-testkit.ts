@@ -134,6 +134,8 @@ export const toolCalls: { readonly [what: string]: () => string } = {
   'a long name of a tool': () => call(filled('x', body), '{}'),
   'many keys in an input': () =>
     call('svc_list_sessions', `{"x":0${Array.from({ length: 70_000 }, (_, at) => `,"k${at}":0`).join('')}}`),
+  'four mebibytes of keys in a note of the client': () =>
+    `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":0${Array.from({ length: 370_000 }, (_, at) => `,"k${at}":0`).join('')}}}}`,
   'a long list in an input': () => call('svc_bind', `{"type":${listOf('[]', body)}}`),
   'a long key of a target': () => call('svc_bind', `{"target":{"type":"svc.generic","key":"${filled('k', body)}"}}`),
   'nesting in an input': () => call('svc_bind', `${'['.repeat(200_000)}${']'.repeat(200_000)}`),

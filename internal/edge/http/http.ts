@@ -18,6 +18,7 @@ import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from '.
 import { addReaders, typeOf } from './large-body.ts';
 import { closeGently, endUnread } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
+import { addMount, type Mount } from './mount.ts';
 import { boundPipelining } from './pipelined.ts';
 import { asFault, HttpFault, renderProblem } from './problem.ts';
 import { checkLargeBody, requireIdentity } from './read.ts';
@@ -32,7 +33,6 @@ const limits = {
   bodyBytes: mebibyte,
   /** What is read of a body that does not say how long it is before there has to be room for the rest. */
   unannouncedBytes: 65_536,
-  mountBodyBytes: 4 * mebibyte,
   headersMs: 10_000,
   idleMs: 10_000,
   requestMs: 30_000,
@@ -70,18 +70,6 @@ export interface HttpOptions {
 export interface Pages {
   takes(path: string): boolean;
   handle(request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void>;
-}
-
-/** A handler below a path, for every method. */
-export interface Mount {
-  readonly path: string;
-  handle(at: {
-    readonly request: IncomingMessage;
-    readonly response: ServerResponse;
-    /** As received. */
-    readonly body: Buffer | undefined;
-    readonly params: { readonly [name: string]: string };
-  }): Promise<void>;
 }
 
 /** The whole table, the server's own routes included. Throws where two routes collide or one has no permission. */
@@ -301,19 +289,6 @@ async function admitMore(route: Route, ctx: FlowContext, request: FastifyRequest
   // Whoever went away while it waited hears nothing more.
   if (reply.raw.closed || reply.raw.destroyed) give();
   else reply.raw.once('close', give);
-}
-
-function addMount(app: FastifyInstance, { path, handle }: Mount): void {
-  app.all(path, { bodyLimit: limits.mountBodyBytes }, async (request, reply) => {
-    reply.hijack();
-    const body = Buffer.isBuffer(request.body) ? request.body : undefined;
-    await handle({
-      request: request.raw,
-      response: reply.raw,
-      body,
-      params: request.params as { readonly [name: string]: string },
-    });
-  });
 }
 
 async function send(

@@ -74,6 +74,29 @@ describe('the door of a session’s tools', () => {
     assert.equal(refused[0]?.headers.get('www-authenticate'), 'Bearer');
   });
 
+  it('asks who it is before it reads a body: what strangers send fills no daemon', async () => {
+    const begun = async (authorization: string): Promise<number> => {
+      const headers = { authorization, 'content-type': 'application/json', 'content-length': '4000000' };
+      const sent = request(seat.urlOf('svc'), { method: 'POST', headers });
+      sent.once('error', () => undefined).write('{');
+      const [response] = (await once(sent, 'response')) as [{ statusCode: number }];
+      sent.destroy();
+      return response.statusCode;
+    };
+    assert.equal(await begun(`Bearer ${'x'.repeat(43)}`), 401);
+    // As many as a session may have under way, each with a body that never comes, and one more; they give their places back.
+    const waiting = Array.from({ length: 64 }, () => {
+      const headers = { authorization: `Bearer ${other.token}`, 'content-length': '4000000' };
+      const sent = request(other.urlOf('svc'), { method: 'POST', headers }).once('error', () => undefined);
+      sent.write('{');
+      return sent;
+    });
+    const answer = () => other.post('svc', list).then(({ status }) => status);
+    while ((await answer()) !== 429) await sleep(5);
+    for (const sent of waiting) sent.destroy();
+    while ((await answer()) !== 200) await sleep(5);
+  });
+
   it('does not open the management API to the session’s token', async () => {
     const { status } = await bench.daemon.api('GET', 'P/secrets', undefined, { token: seat.token });
     assert.equal(status, 401);

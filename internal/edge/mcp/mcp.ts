@@ -15,7 +15,7 @@ import { messagesTable } from '../../domain/messages.ts';
 import { type Calls, createCalls } from './calls.ts';
 import { answerPlainly, type CallResult, type PlainCall, plainCall } from './plain.ts';
 import { createRemote, type Remote } from './remote.ts';
-import type { McpRequest } from './request.ts';
+import type { McpHead, McpRequest } from './request.ts';
 import { answer, refuse } from './refuse.ts';
 import { createStreams, type Streams } from './streams.ts';
 
@@ -29,6 +29,9 @@ const valuesMax = 20_000;
 export interface McpEndpoint {
   /** Where it stands on the daemon's HTTP server. */
   readonly path: string;
+  /** Looks at whoever asks before any of the body is read: strangers could fill the daemon. False: has answered. */
+  admit(head: McpHead): Promise<boolean>;
+  /** Answers what was admitted. */
   handle(request: McpRequest): Promise<void>;
   stop(): Promise<void>;
 }
@@ -40,27 +43,48 @@ interface ToolServerContext {
   readonly streams: Streams;
 }
 
+/** Who asks, let in until `leave`. */
+interface Admitted {
+  readonly caller: ToolCaller;
+  readonly token: string;
+  leave(): void;
+}
+
 /** `ctx` is asked for at each request. `dispatcher`: how remote servers are reached, for tests. */
 export function createMcpEndpoint(ctx: () => FlowContext, dispatcher?: Dispatcher): McpEndpoint {
   const remote = createRemote(() => ctx().config.allowPrivateNetwork, dispatcher);
   const calls = createCalls();
   const streams = createStreams(ctx);
+  const admitted = new WeakMap<McpHead['request'], Admitted>();
+  const guarded = async <T>(at: McpHead, work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (error) {
+      fail(ctx(), at, error);
+      return undefined;
+    }
+  };
+  const admit = async (at: McpHead): Promise<boolean> => {
+    const { request, response } = at;
+    const entry = await guarded(at, () => enter({ ctx: ctx(), calls }, at));
+    if (entry === undefined) return false;
+    admitted.set(request, entry);
+    // Whoever goes away before the body is there is handled no more.
+    const giveUp = (): void => {
+      if (admitted.delete(request)) entry.leave();
+    };
+    if (response.closed || response.destroyed) giveUp();
+    else response.once('close', giveUp);
+    return admitted.has(request);
+  };
   return {
     path: '/api/v1/sessions/:session/mcp/:alias',
+    admit,
     async handle(at) {
-      try {
-        await serve({ ctx: ctx(), remote, calls, streams }, at);
-      } catch (error) {
-        if (error instanceof Fault && error.kind === 'unavailable' && !at.response.headersSent) {
-          return answer(at.response, 503, error.message);
-        }
-        ctx().runtime.log.error(
-          { err: error, sessionId: at.params['session'], alias: at.params['alias'] },
-          'mcp.failed',
-        );
-        if (at.response.headersSent) at.response.destroy();
-        else answer(at.response, 500, 'internal error');
-      }
+      const entry = admitted.get(at.request);
+      if (entry === undefined) return;
+      admitted.delete(at.request);
+      await guarded(at, () => serve({ ctx: ctx(), remote, calls, streams }, at, entry)).finally(entry.leave);
     },
     async stop() {
       await Promise.all([streams.stop(), remote.close()]);
@@ -68,36 +92,48 @@ export function createMcpEndpoint(ctx: () => FlowContext, dispatcher?: Dispatche
   };
 }
 
-async function serve(context: ToolServerContext, at: McpRequest): Promise<void> {
-  const { ctx, calls } = context;
-  const { request, response, params } = at;
+function fail(ctx: FlowContext, { response, params }: McpHead, error: unknown): void {
+  if (error instanceof Fault && error.kind === 'unavailable' && !response.headersSent) {
+    return answer(response, 503, error.message);
+  }
+  ctx.runtime.log.error({ err: error, sessionId: params['session'], alias: params['alias'] }, 'mcp.failed');
+  if (response.headersSent) response.destroy();
+  else answer(response, 500, 'internal error');
+}
+
+async function enter(
+  { ctx, calls }: Pick<ToolServerContext, 'ctx' | 'calls'>,
+  { request, response, params }: McpHead,
+): Promise<Admitted | undefined> {
   const session = params['session'] ?? '';
-  const alias = aliasOfSegment(params['alias'] ?? '');
+  const no = (status: number, why: string): undefined => {
+    answer(response, status, why);
+    return undefined;
+  };
   const refused = refuse(ctx, request);
-  if (refused !== undefined) return answer(response, 403, refused);
+  if (refused !== undefined) return no(403, refused);
   if (ctx.db.waiting() > waitingMax) {
     response.setHeader('retry-after', '1');
-    return answer(response, 503, messagesTable.overloaded);
+    return no(503, messagesTable.overloaded);
   }
   const token = /^Bearer ([A-Za-z0-9_-]{20,200})$/i.exec(request.headers.authorization ?? '')?.[1];
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(session);
   const caller = token === undefined || !isId ? undefined : await callerOf(ctx, session, token);
-  if (caller === undefined) {
+  if (caller === undefined || token === undefined) {
     // What does not exist, has ended, or is somebody else's answers alike.
     response.setHeader('www-authenticate', 'Bearer');
-    return answer(response, 401, 'This token opens no live session.');
+    return no(401, 'This token opens no live session.');
   }
   const leave = calls.enter(caller.sessionId);
-  if (leave === undefined) {
-    response.setHeader('retry-after', '1');
-    return answer(response, 429, 'This session has too many calls in flight; wait for some of them.');
-  }
-  try {
-    const isOpen = async (): Promise<boolean> => (await callerOf(ctx, session, token ?? '')) !== undefined;
-    await serveCaller(context, at, { caller, alias, isOpen });
-  } finally {
-    leave();
-  }
+  if (leave !== undefined) return { caller, token, leave };
+  response.setHeader('retry-after', '1');
+  return no(429, 'This session has too many calls in flight; wait for some of them.');
+}
+
+async function serve(context: ToolServerContext, at: McpRequest, { caller, token }: Admitted): Promise<void> {
+  const alias = aliasOfSegment(at.params['alias'] ?? '');
+  const isOpen = async (): Promise<boolean> => (await callerOf(context.ctx, caller.sessionId, token)) !== undefined;
+  await serveCaller(context, at, { caller, alias, isOpen });
 }
 
 interface Serving {

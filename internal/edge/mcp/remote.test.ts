@@ -42,10 +42,12 @@ describe('remote tool servers, passed through', () => {
     endpoint = createMcpEndpoint(() => bench.daemon.ctx, upstream.dispatcher);
     const pass = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
       const [, session = '', alias = ''] = /sessions\/([^/]+)\/mcp\/([^/]+)$/.exec(request.url ?? '') ?? [];
+      const params = { session, alias };
+      if (!(await endpoint.admit({ request, response, params }))) return;
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
       const body = chunks.length === 0 ? undefined : Buffer.concat(chunks);
-      await endpoint.handle({ request, response, body, params: { session, alias } });
+      await endpoint.handle({ request, response, body, params });
     };
     door = createServer((request, response) => void pass(request, response));
     await new Promise<void>((resolve) => door.listen(0, '127.0.0.1', resolve));

@@ -2,10 +2,12 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-export interface McpRequest {
+export interface McpHead {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  readonly params: { readonly [name: string]: string };
+}
+export interface McpRequest extends McpHead {
   /** As received. */
   readonly body: Buffer | undefined;
-  readonly params: { readonly [name: string]: string };
 }
