@@ -24,7 +24,8 @@ export interface Posted {
   readonly retryAfterSeconds: number | undefined;
 }
 
-const timeouts = { headersMs: 15_000, bodyMs: 15_000 } as const;
+/** `wholeMs`: of all of a call, for an answer that trickles is never silent. */
+const timeouts = { headersMs: 15_000, bodyMs: 15_000, wholeMs: 60_000 } as const;
 const bytesMax = 8 * 1024 * 1024;
 const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
 const open = new Agent();
@@ -44,13 +45,15 @@ export async function postOnce({ url, headers, body, isWrite, allowPrivate, who 
       body,
       headersTimeout: timeouts.headersMs,
       bodyTimeout: timeouts.bodyMs,
+      signal: AbortSignal.timeout(timeouts.wholeMs),
       dispatcher: allowPrivate ? open : guarded,
     });
     // Of a write with an answer beyond the bound nobody knows what became of it: the connection is given up.
     text = await boundedText(answer.body, bytesMax);
   } catch (error) {
     if (error instanceof Fault) throw error;
-    const code = String((error as NodeJS.ErrnoException).code ?? '');
+    const isLate = (error as Error).name === 'TimeoutError';
+    const code = isLate ? 'it took too long' : String((error as NodeJS.ErrnoException).code ?? '');
     if (isWrite && !notSent.test(code)) throw new OutcomeUnknown(code === '' ? 'the connection broke' : code);
     throw outsideFault('provider-unavailable', `${who} could not be reached; nothing was done`);
   }

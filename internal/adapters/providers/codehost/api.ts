@@ -54,7 +54,8 @@ export class RefusedCall extends Error {
   }
 }
 
-const timeouts = { headersMs: 15_000, bodyMs: 15_000 } as const;
+/** `wholeMs`: of all of a call, for an answer that trickles is never silent. */
+const timeouts = { headersMs: 15_000, bodyMs: 15_000, wholeMs: 60_000 } as const;
 const bytesMax = 8 * 1024 * 1024;
 /** Nothing left this machine. */
 const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
@@ -97,6 +98,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
       ...(body !== undefined && { body: JSON.stringify(body) }),
       headersTimeout: timeouts.headersMs,
       bodyTimeout: timeouts.bodyMs,
+      signal: AbortSignal.timeout(timeouts.wholeMs),
       dispatcher: dispatcherFor(url, request.allowPrivate),
     });
     bytes = await boundedBytes(answer.body, request.mostBytes ?? bytesMax);
@@ -121,7 +123,9 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
 
 function lost(error: unknown, isWrite: boolean): Error {
   if (error instanceof Fault) return error;
-  const code = String((error as NodeJS.ErrnoException).code ?? (error as NodeJS.ErrnoException).cause ?? '');
+  const isLate = (error as Error).name === 'TimeoutError';
+  const { code: said, cause } = error as NodeJS.ErrnoException;
+  const code = isLate ? 'it took too long' : String(said ?? cause ?? '');
   if (
     isWrite &&
     !notSent.test(code) &&
@@ -285,6 +289,7 @@ export async function fetchSigned(
       headers: { 'user-agent': 'svc', ...(of.authorization !== undefined && { authorization: of.authorization }) },
       headersTimeout: timeouts.headersMs,
       bodyTimeout: timeouts.bodyMs,
+      signal: AbortSignal.timeout(timeouts.wholeMs),
       dispatcher: dispatcherFor(url, of.allowPrivate),
     });
     if (statusCode >= 300 && statusCode < 400 && typeof headers['location'] === 'string') {

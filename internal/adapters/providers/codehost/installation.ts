@@ -36,6 +36,7 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
       },
       headersTimeout: 10_000,
       bodyTimeout: 10_000,
+      signal: AbortSignal.timeout(20_000),
       dispatcher: dispatcherFor(new URL(url), input.allowPrivate),
     });
     const answer = await boundedText(body, answerBytes);

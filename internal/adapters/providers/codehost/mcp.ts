@@ -56,6 +56,7 @@ async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCa
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool, arguments: input } }),
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
+      signal: AbortSignal.timeout(2 * timeoutMs),
       dispatcher: dispatcherFor(new URL(url), allowPrivate),
     });
     let size = 0;

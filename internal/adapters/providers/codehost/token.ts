@@ -109,6 +109,8 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     }),
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
+    // Others wait for this token: an answer that trickles is never silent.
+    signal: AbortSignal.timeout(2 * timeoutMs),
     dispatcher: dispatcherFor(new URL(url), input.allowPrivate),
   });
   const answer = await boundedText(body, answerBytes);

@@ -58,6 +58,8 @@ export async function sendWebhook(webhook: WebhookRequest): Promise<void> {
       body,
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
+      // A receiver is whoever a project names: one that trickles is never silent.
+      signal: AbortSignal.timeout(2 * timeoutMs),
       dispatcher: allowPrivate ? open : guarded,
     });
     status = answer.statusCode;
@@ -66,7 +68,7 @@ export async function sendWebhook(webhook: WebhookRequest): Promise<void> {
   } catch (error) {
     const { name } = error as Error;
     if (name === 'PrivateAddressError') throw outsideFault('refused', 'the receiver has a private address');
-    const at = String((error as NodeJS.ErrnoException).code ?? '');
+    const at = name === 'TimeoutError' ? 'it took too long' : String((error as NodeJS.ErrnoException).code ?? '');
     if (!notSent.test(at)) throw new OutcomeUnknown(at === '' ? 'the connection broke' : at);
     throw outsideFault('provider-unavailable', 'the receiver could not be reached; nothing was sent');
   }
