@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, test } from 'node:test';
 import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
+import { replaceableSlots } from '../../adapters/store/sessions/upkeep.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { createLog } from '../../base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
@@ -13,6 +14,27 @@ before(async () => {
   daemon = await startTestDaemon();
 });
 after(() => daemon.stop());
+
+test('slots that want a successor are found without a look at what others of the project have done', async () => {
+  const { db } = daemon.ctx;
+  await applyAgents(daemon.api, { slot: { concurrency: 1, replace: 'auto' } });
+  await db.query(
+    `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at, ended_at)
+     select gen_random_uuid(), project_id, id, 'busy', 1, 'manual', 'archived', 't', now(), now(), now()
+       from svc.agents cross join generate_series(1, 3000)`,
+  );
+  // From then on the planner takes every session for one of the busy agent, and any index of the project for as good.
+  await db.query('analyze svc.sessions');
+  const seen = await db.tx(async (tx) => {
+    assert.deepEqual(await replaceableSlots(tx, null), []);
+    const { rows } = await tx.query<{ seen: number }>(
+      `select (seq_tup_read + idx_tup_fetch)::int as seen from pg_stat_xact_user_tables where relid = 'svc.sessions'::regclass`,
+    );
+    return rows[0]?.seen;
+  });
+  await db.query('delete from svc.sessions');
+  assert.ok(seen !== undefined && seen < 100, `${seen} sessions were looked at`);
+});
 
 test('the mounts of a successor are at what the latest spec makes of the event that the work began with', async () => {
   const { db } = daemon.ctx;

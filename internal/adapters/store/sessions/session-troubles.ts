@@ -2,6 +2,7 @@
 
 import type { Harness, ModelProvider } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
+import { fromTheLastOf } from './upkeep.ts';
 
 export interface SessionTroubles {
   /** Agents of the project by what they run on. `provider` null: the harness's default. */
@@ -39,9 +40,9 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
   const failing = await sql.query<SessionTroubles['failing'][number]>(
     `select s.id, s.agent, s.state, coalesce(s.reason, '') as reason
        from svc.agents a cross join lateral (
-         select id, agent_id, agent, state, reason, ended_at, failures from svc.sessions
-          where project_id = a.project_id and agent = a.name order by id desc limit 1) s
-      where a.project_id = $1::uuid and s.agent_id = a.id and (s.state = 'failed' and s.ended_at > $2::timestamptz - interval '1 day'
+         select id, agent_id, project_id, agent, state, reason, ended_at, failures from svc.sessions
+          where ${fromTheLastOf('a')} limit 1) s
+      where a.project_id = $1::uuid and s.agent_id = a.id and s.project_id = a.project_id and s.agent = a.name and (s.state = 'failed' and s.ended_at > $2::timestamptz - interval '1 day'
          or s.state in ('queued', 'suspended') and s.failures > 0 or s.state = 'idle' and s.reason is not null) order by s.id desc limit ${shownMax}`,
     [projectId, now],
   );

@@ -78,6 +78,14 @@ export async function liveByState(sql: Sql): Promise<ReadonlyMap<string, number>
 /** Failures one after another that are counted: what they lead to is the same from there on. */
 const failuresCounted = 32;
 
+/**
+ * The sessions of an agent from its last one on, and after them those of others. An order that one index alone has: where most
+ * of a project's sessions are another agent's, its own are sought among all of them by the project's index, which the
+ * planner takes for as good.
+ */
+export const fromTheLastOf = (agent: string): string =>
+  `(project_id, agent) >= (${agent}.project_id, ${agent}.name) order by project_id, agent, id desc`;
+
 // Stale: the slot's live session, of an older revision, between two turns with nothing to hear. Failed: the agent's last
 // session failed while it had the slot, and nobody has it now. The last session is found by the agent's name, which another
 // agent may have had before: then it is none of this one's.
@@ -96,12 +104,13 @@ const replaceableText = `with auto as (
   select s.id, a.project_id, a.id, a.name, a.revision, a.spec, 'failed',
          (select count(*)::int from (
             select bool_and(l.state = 'failed' and l.agent_id = a.id) over (order by l.id desc) as failed from (
-              select id, agent_id, state from svc.sessions where project_id = a.project_id and agent = a.name
-               order by id desc limit ${failuresCounted}) l) run where run.failed),
+              select l.* from (
+                select id, project_id, agent, agent_id, state from svc.sessions where ${fromTheLastOf('a')}
+                 limit ${failuresCounted}) l where l.project_id = a.project_id and l.agent = a.name) l) run where run.failed),
          s.ended_at
     from auto a
-    join lateral (select id, agent_id, state, ended_at from svc.sessions
-                   where project_id = a.project_id and agent = a.name order by id desc limit 1) s on true
+    join lateral (select id, project_id, agent, agent_id, state, ended_at from svc.sessions
+                   where ${fromTheLastOf('a')} limit 1) s on s.project_id = a.project_id and s.agent = a.name
    where s.state = 'failed' and s.agent_id = a.id
      and not exists (select from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot')
   )
