@@ -374,3 +374,21 @@ test('what a run does to stored events comes after it applied, to a page that is
   assert.deepEqual(complaints, []);
   await context.close();
 });
+
+test('the page of a session that waits follows what the clock makes of that', async () => {
+  const made = await shown.daemon.api('POST', 'P/agents/triage/sessions', { message: 'hello' });
+  const id = String(made.body['id']);
+  const { page, context } = await signedIn();
+  await shown.database.db.query(
+    `update svc.sessions set waits_for = 'engine', reason = 'engine-unreachable: gone', engine_reason = 'engine-unreachable',
+         failures = 1, retry_at = now() + interval '1 hour' where id = $1::uuid`,
+    [id],
+  );
+  await go(page, `${root}/sessions/${id}`, 'page-session');
+  const told = at(page, 'session-state');
+  await told.filter({ hasText: 'queued: engine-unreachable: gone' }).waitFor();
+  // As the hour passes: what is due again waits for a place, and no row says so.
+  await shown.database.db.query('update svc.sessions set retry_at = now() where id = $1::uuid', [id]);
+  await told.filter({ hasText: /queued, number \d+ in the queue: capacity/ }).waitFor();
+  await context.close();
+});

@@ -1,6 +1,6 @@
 // One session: what it does, what it costs, what it asks, and what it left.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { Message, Session, WholeSession } from '../../../../schemas/api/sessions.ts';
 import type { Agent } from '../../../../schemas/api/agents.ts';
 import { call } from './api.ts';
@@ -54,12 +54,27 @@ const origins = {
   replacement: 'replacing another session',
 } as const;
 
+const queuePollMs = 5_000;
+/** What it waits for, and its number in the queue, move with the clock and with others: nothing tells of that. */
+function useQueue(session: WholeSession | undefined, again: () => void): void {
+  const isWaiting = session?.live === true && !session.loaded && session.inbox.pending > 0;
+  useEffect(() => {
+    if (!isWaiting) return undefined;
+    const look = (): void => {
+      if (!document.hidden) again();
+    };
+    const timer = setInterval(look, queuePollMs);
+    return () => clearInterval(timer);
+  }, [isWaiting]);
+}
+
 export function Page(props: PageProps): Markup {
   const { place, id } = props;
   const path = `${place.api}/sessions/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<WholeSession>('GET', path, { signal }), path);
   useLive(['sessions'], read.again, (change) => change.id === id);
   const session = read.value;
+  useQueue(session, read.again);
   const { isKnown, capUsd } = useCap(place, session?.agent);
   const failure = read.error === undefined ? null : html`<${Failure} error=${read.error} />`;
   // All of its head at once: nothing of it moves when the cap is known.
