@@ -3,7 +3,7 @@
 import type { Usage } from '../../../core/money/money.ts';
 import { readLines } from './lines.ts';
 import { charactersPerToken } from './request.ts';
-import { isData, parsed, reportedUsage, usageInTail } from './usage.ts';
+import { isData, messagesUsage, parsed, reportedUsage, usageInTail } from './usage.ts';
 import type { Wire } from './wire.ts';
 
 const lineMaxBytes = 1_048_576;
@@ -134,16 +134,19 @@ function messagesEvent(seen: Seen, data: Data): void {
   const { type, message, delta } = data;
   if (type === 'message_start' && isData(message)) {
     note(seen, message);
-    if (isData(message['usage'])) seen.usage = message['usage'];
+    if (isData(message['usage'])) seen.usage = toldIn(message['usage']);
   }
   if (type === 'content_block_start') search(seen, data['content_block']);
   if (type === 'content_block_delta') count(seen, delta, ['text', 'thinking', 'partial_json']);
   if (type !== 'message_delta' || !isData(data['usage'])) return;
   // Cumulative: a later word replaces an earlier one, and what it leaves out or empties stands.
-  const said = Object.entries(data['usage']).filter(([, value]) => value !== null);
-  seen.usage = { ...seen.usage, ...Object.fromEntries(said) };
+  seen.usage = { ...seen.usage, ...toldIn(data['usage']) };
   seen.isFinal = true;
 }
+
+/** What nobody reads is not kept: a stream may tell other words in each event. */
+const toldIn = (usage: Data): Data =>
+  Object.fromEntries(messagesUsage.flatMap((key) => ((usage[key] ?? null) === null ? [] : [[key, usage[key]]])));
 
 const responsesEnd = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 

@@ -24,6 +24,16 @@ export function reportedUsage(wire: Wire, usage: unknown): Told | undefined {
   return wire === 'messages' ? ofMessages(usage) : ofOthers(usage, wire);
 }
 
+/** What `ofMessages` reads. */
+export const messagesUsage = [
+  'input_tokens',
+  'output_tokens',
+  'cache_creation',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+  'server_tool_use',
+] as const;
+
 function ofMessages(usage: Data): Told | undefined {
   const inputTokens = tokens(usage['input_tokens']);
   const outputTokens = tokens(usage['output_tokens']);

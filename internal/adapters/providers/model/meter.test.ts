@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createMeter } from './model.ts';
+
+test('a meter keeps of what is told as usage what it reads, however many words there are', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const meter = createMeter('messages', { sse: true, inputTokens: 1 });
+  const delta = (usage: object): Buffer => Buffer.from(`data: ${JSON.stringify({ type: 'message_delta', usage })}\n\n`);
+  const many = (from: number): object =>
+    Object.fromEntries(Array.from({ length: 40_000 }, (_, at) => [`key_${from}_${at}`, 0]));
+  meter.push(delta({ input_tokens: 7, output_tokens: 3, server_tool_use: { web_search_requests: 2 } }));
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let at = 0; at < 4; at += 1) meter.push(delta({ ...many(at), output_tokens: 4 + at }));
+  collect();
+  const keptMb = (process.memoryUsage().heapUsed - before) / 1_048_576;
+  const { usage } = meter.end();
+  assert.deepEqual([usage?.inputTokens, usage?.outputTokens, usage?.webSearches], [7, 7, 2]);
+  assert.ok(keptMb < 3, `${keptMb} MB are kept`);
+});
