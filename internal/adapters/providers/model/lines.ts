@@ -32,8 +32,9 @@ export function readLines(
     isCut = true;
   };
   const flush = (): void => {
-    const first = parts[0];
-    const text = (parts.length === 1 && first ? first : Buffer.concat(parts, length)).toString('utf8');
+    const [first] = parts;
+    const whole = parts.length > 1 ? Buffer.concat(parts, length) : first;
+    const text = whole?.toString('utf8') ?? '';
     const cut = isCut;
     [parts, length, isCut] = [[], 0, false];
     line(text.endsWith('\r') ? text.slice(0, -1) : text, cut);

@@ -21,3 +21,16 @@ test('a meter keeps of what is told as usage what it reads, however many words t
   assert.deepEqual([usage?.inputTokens, usage?.outputTokens, usage?.webSearches], [7, 7, 2]);
   assert.ok(keptMb < 3, `${keptMb} MB are kept`);
 });
+
+test('empty lines are neither joined nor parsed: a stream may hold nothing else', (t) => {
+  const joined = t.mock.method(Buffer, 'concat');
+  const read = t.mock.method(JSON, 'parse');
+  for (const sse of [true, false]) {
+    const meter = createMeter('messages', { sse, inputTokens: 1 });
+    meter.push(Buffer.from(' '.repeat(1_048_577)));
+    const before = joined.mock.callCount() + read.mock.callCount();
+    meter.push(Buffer.from('\n'.repeat(1_000)));
+    const cost = joined.mock.callCount() + read.mock.callCount() - before;
+    assert.ok(cost < 5, `${cost} calls for 1,000 empty lines`);
+  }
+});

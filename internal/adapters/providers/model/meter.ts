@@ -45,6 +45,8 @@ const unseen = (): Seen => ({ usage: {}, isFinal: false, characters: 0, searches
 export function createMeter(wire: Wire, options: { readonly sse: boolean; readonly inputTokens: number }): Meter {
   const seen = unseen();
   const reader = readLines({ lineMaxBytes: lineMaxBytes, tailBytes: tailBytes }, (text, isCut) => {
+    // A stream is half of them; as a document each would be an exception.
+    if (text === '') return;
     if (isCut) return tail(seen, text);
     if (options.sse) return text.startsWith('data:') ? event(wire, seen, parsed(text.slice(5))) : undefined;
     // A plain answer is one document; written over several lines it is read by its end.
