@@ -213,8 +213,12 @@ async function restore(sandbox: Sandbox, context: SetupContext, { ttlMs }: Entry
   });
 }
 
+/** File times move by the tick of the clock: what a step changes in the tick of its mark would not be newer, and not be kept. */
+const markAndWait = 'touch "$1" && { sleep 0.02 2>/dev/null || sleep 1; }';
+
 async function mark(sandbox: Sandbox, context: SetupContext, root: string): Promise<void> {
-  const made = await sandbox.run({ command: ['touch', root + stepMark], timeoutMs: archiveMs, ...signalOf(context) });
+  const command = ['/bin/sh', '-c', markAndWait, 'sh', root + stepMark];
+  const made = await sandbox.run({ command, timeoutMs: archiveMs, ...signalOf(context) });
   if (made.code === 0) return;
   throw new Fault('unprocessable', 'setup-cache', `${root} cannot be written to: ${made.output.trim()}`);
 }
