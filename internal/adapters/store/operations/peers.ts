@@ -9,7 +9,8 @@ export interface Peer {
   readonly address: string;
 }
 
-const silentAfterSeconds = 15;
+/** A daemon that was silent for so long is neither reached nor a host. */
+export const silentAfterSeconds = 15;
 const columns = 'd.id, d.host, d.address';
 const lives = `d.address is not null and d.beat_at > now() - make_interval(secs => ${silentAfterSeconds})`;
 

@@ -5,6 +5,7 @@
 
 import type { Harness } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
+import { silentAfterSeconds } from '../operations/peers.ts';
 import { type ClaimedSession, claimedColumns, type Lease, leaseText } from './hosts.ts';
 import { storable } from '../schema/text.ts';
 
@@ -134,9 +135,6 @@ export async function unloadSession(sql: Sql, lease: Lease): Promise<boolean> {
   );
   return rowCount > 0;
 }
-
-/** A daemon that was silent for so long is no host. */
-const silentAfterSeconds = 15;
 
 /** Notes the harnesses whose program a daemon has: for others that lack it, so that they tell nobody to wait for it. */
 export async function noteHarnesses(sql: Sql, daemonId: string, harnesses: readonly Harness[]): Promise<void> {
