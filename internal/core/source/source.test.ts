@@ -101,6 +101,10 @@ problem('a TAG directive is refused', '%TAG !e! tag:example.org,2000:\n---\na: !
   '1:1 error yaml-tag',
   '3:4 error yaml-tag',
 ]);
+problem('directives with nothing behind them are no document', '%FOO bar\n', [
+  '1:1 warning yaml-syntax',
+  '2:1 error yaml-syntax',
+]);
 problem('an unknown directive is a warning', '%FOO bar\n---\na: 1\n', ['1:1 warning yaml-syntax']);
 problem(
   'tags of the core schema are accepted',

@@ -23,6 +23,11 @@ export const words: readonly (readonly [said: RegExp, message: string, hint: str
     'Put the whole value in quotes; inside double quotes, a quote is written \\".',
   ],
   [
+    /^Missing directives-end/,
+    'The line "---" is missing behind the directives',
+    'Write "---" between a directive ("%…") and the document, or remove the directive.',
+  ],
+  [
     / in YAML stream/,
     'This belongs to nothing before it',
     'Is it indented as its neighbours are, or a bracket too many?',

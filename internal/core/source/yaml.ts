@@ -91,7 +91,8 @@ function* bounded(
     if (++noted > limits.maxFindings * errorsRead) throw new TooManyErrors();
   };
   try {
-    yield* composer.compose(tokens, false, length);
+    // A document at the end also where there is none: directives with nothing behind them are told with it.
+    yield* composer.compose(tokens, true, length);
   } catch (error) {
     if (!(error instanceof TooManyErrors)) throw error;
     // The one before is whole; the library hands it on when it is done with the next.
@@ -107,6 +108,7 @@ const errorsRead = 4;
 /** A document that holds nothing: no text, comments only, a bare `---` (docs/reference/compile.md#files). */
 function isEmpty(document: Document.Parsed): boolean {
   const { contents } = document;
+  if (contents === null) return true;
   return isScalar(contents) && contents.value === null && contents.source === '' && !contents.anchor && !contents.tag;
 }
 
