@@ -205,21 +205,40 @@ test('of the runs of a repository the latest stay, however old they are', async 
   assert.equal((await prune(bench.ctx, running)).reconciles, 0);
   setDay(91);
   assert.equal((await prune(bench.ctx, running)).reconciles, 30);
+  // As runs that were held for months and let go lately: more of them than a slice looks at, and what is behind goes.
+  await bench.db.query(
+    `insert into svc.reconciles (id, project_id, repository_id, reason, status, started_at, finished_at)
+       select gen_random_uuid(), $1::uuid, $2::uuid, 'poll', 'applied', $3::timestamptz, $3::timestamptz
+         from generate_series(1, 130)`,
+    [bench.projectId, owner.repositoryId, new Date(start)],
+  );
+  await bench.db.query(
+    `update svc.reconciles set finished_at = $1::timestamptz
+      where id = any(array(select id from svc.reconciles order by seq limit 60))`,
+    [new Date(start + 90 * dayMs)],
+  );
+  assert.equal((await prune(bench.ctx, running)).reconciles, 70);
 });
 
 test('calls and their days go after their days, revisions that no live session runs on behind the newest hundred', async () => {
   const [agent, gone] = [randomUUID(), randomUUID()];
   await bench.db.query(
-    `insert into svc.agents (id, project_id, name, revision, spec, spec_hash, source) values ($1::uuid, $2::uuid, 'much', 130, '{}', '', '{}')`,
+    `insert into svc.agents (id, project_id, name, revision, spec, spec_hash, source) values ($1::uuid, $2::uuid, 'much', 200, '{}', '', '{}')`,
     [agent, bench.projectId],
   );
   await bench.db.query(
     `insert into svc.agent_revisions (agent_id, project_id, revision, spec, spec_hash, created_at)
-     select a, $3::uuid, n, '{}', '', $4::timestamptz from unnest(array[$1::uuid, $2::uuid]) as a, generate_series(1, 130) as n`,
+     select a, $3::uuid, n, '{}', '', $4::timestamptz from unnest(array[$1::uuid, $2::uuid]) as a, generate_series(1, 200) as n`,
     [agent, gone, bench.projectId, new Date(start)],
   );
   const live = await addSession(null);
-  await bench.db.query('update svc.sessions set agent_id = $2::uuid, revision = 7 where id = $1::uuid', [live, agent]);
+  // More revisions in use than a slice looks at: what is behind them goes.
+  for (let revision = 2; revision <= 60; revision += 1) await addSession(null);
+  await bench.db.query(
+    `update svc.sessions s set agent_id = $1::uuid, revision = n
+       from (select id, row_number() over (order by id) as n from svc.sessions) numbered where numbered.id = s.id`,
+    [agent],
+  );
   await bench.db.query(
     `insert into svc.usage_ledger (request_id, project_id, agent_id, agent_name, session_id, at, provider, model,
        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, estimated)
@@ -237,12 +256,12 @@ test('calls and their days go after their days, revisions that no live session r
   assert.deepEqual(await prune(bench.ctx, running), nothing);
   setDay(404.5);
   const done = await prune(bench.ctx, running);
-  assert.deepEqual([done.revisions, done.usage], [159, 9]);
+  assert.deepEqual([done.revisions, done.usage], [240, 9]);
   const left = await bench.db.query<{ n: number; least: number }>(
     `select count(*)::int as n, min(revision)::int as least from svc.agent_revisions where agent_id = any($1::uuid[])`,
     [[agent, gone]],
   );
-  assert.deepEqual(left.rows, [{ n: 101, least: 7 }]);
+  assert.deepEqual(left.rows, [{ n: 160, least: 1 }]);
   assert.deepEqual([await count('svc.usage_ledger'), await count('svc.usage_days')], [5, 6]);
 });
 

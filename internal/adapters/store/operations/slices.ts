@@ -11,16 +11,24 @@ const revisionsKept = 100;
 /** Repositories, projects or agents that a slice looks at, and rows that it takes of each. */
 const slice = { owners: 40, each: 50, rows: 5_000 } as const;
 
-/** Where a slice whose owners had more than it took goes on: with the same owners again. */
 interface Looked {
   readonly gone: number;
   readonly last: string | null;
   readonly owners: number;
-  readonly full: boolean;
+  /** Up to where all were looked at that have more of the time in question; null where nobody has. */
+  readonly upTo: string | null;
 }
-const nextOf = ({ gone, last, owners, full }: Looked, after: string | null): Slice => {
-  if (full) return { gone, next: after ?? '' };
-  return { gone, next: owners === slice.owners ? last : null };
+/** A slice of owners goes on behind an owner and, of each that follows, behind a number: what may not go yet is passed. */
+interface Place {
+  readonly owner: string | null;
+  readonly upTo: string;
+}
+const ownersFrom = (after: string | null): Place =>
+  after === null ? { owner: null, upTo: '0' } : (JSON.parse(after) as Place);
+const nextOf = ({ gone, last, owners, upTo }: Looked, { owner }: Place): Slice => {
+  if (upTo !== null) return { gone, next: JSON.stringify({ owner, upTo } satisfies Place) };
+  const place: Place = { owner: last, upTo: '0' };
+  return { gone, next: owners === slice.owners ? JSON.stringify(place) : null };
 };
 /** The first slice has no place to go on from, nor has one that is repeated from there. */
 const placeOf = (after: string | null): string | null => (after === '' ? null : after);
@@ -65,19 +73,26 @@ export async function deleteTranscripts(tx: Sql, sessionIds: readonly string[]):
 /** Held runs and all others that are over are counted apart; each has an index. */
 const kinds = [`r.status = 'held'`, `r.status not in ('running', 'held')`] as const;
 
+// Of rows looked at, in the order of their number and as many of each owner as a slice takes: up to where the owners were
+// looked at that have more from before the instant. What stands in the way (a run that began long ago and ended lately, a
+// revision in use) is passed, so that no number of them keeps what is behind.
+const upToSql = (number: string, group: string): string => `(select min(upto)::text from (
+    select max(${number}) as upto from looked group by ${group} having count(*) filter (where isbefore) >= ${slice.each}) more)`;
+
 // Runs that may go: of each owner the oldest few, of held ones as many, behind the newest that stay.
 const runsSql = (owners: string, ofOwner: string): string => `with owners as materialized (
     select id from ${owners} where $3::uuid is null or id > $3::uuid order by id limit ${slice.owners}
   ), looked as materialized (${kinds
     .map(
-      (kind) => `
-    select o.id as owner, old.id, old.finished_at < $1::timestamptz as isold
+      (kind, at) => `
+    select o.id as owner, ${at} as kind, old.id, old.seq, old.finished_at < $1::timestamptz as isold,
+           old.started_at < $1::timestamptz as isbefore
       from owners o
       cross join lateral (
         select r.seq from svc.reconciles r where ${ofOwner} and ${kind} order by r.seq desc offset $2::int limit 1) newest
       cross join lateral (
-        select r.id, r.finished_at, r.seq from svc.reconciles r where ${ofOwner} and ${kind}
-         order by r.seq limit ${slice.each}) old
+        select r.id, r.started_at, r.finished_at, r.seq from svc.reconciles r
+         where ${ofOwner} and ${kind} and r.seq > $4::bigint order by r.seq limit ${slice.each}) old
      where old.seq <= newest.seq`,
     )
     .join(' union all ')}
@@ -85,8 +100,7 @@ const runsSql = (owners: string, ofOwner: string): string => `with owners as mat
     delete from svc.reconciles where id = any(array(select id from looked where isold)) returning id
   )
   select (select count(*)::int from gone) as gone, (select max(id::text) from owners) as last,
-         (select count(*)::int from owners) as owners,
-         exists (select from looked where isold group by owner having count(*) >= ${slice.each}) as full`;
+         (select count(*)::int from owners) as owners, ${upToSql('seq', 'owner, kind')} as "upTo"`;
 const ofRepositories = runsSql('svc.repositories', 'r.repository_id = o.id and r.project_id = o.project_id').replace(
   'select id from svc.repositories',
   'select id, project_id from svc.repositories',
@@ -101,8 +115,9 @@ export async function deleteReconciles(
   after: string | null,
 ): Promise<Slice> {
   const text = of === 'repositories' ? ofRepositories : ofProjects;
-  const { rows } = await tx.query<Looked>(text, [before, runsKept, placeOf(after)]);
-  return nextOf(rows[0] as Looked, after);
+  const place = ownersFrom(after);
+  const { rows } = await tx.query<Looked>(text, [before, runsKept, place.owner, place.upTo]);
+  return nextOf(rows[0] as Looked, place);
 }
 
 /**
@@ -110,6 +125,7 @@ export async function deleteReconciles(
  * agent that is there.
  */
 export async function deleteRevisions(tx: Sql, before: Date, after: string | null): Promise<Slice> {
+  const place = ownersFrom(after);
   const { rows } = await tx.query<Looked>(
     `with recursive owners as (
        select (select agent_id from svc.agent_revisions where agent_id > coalesce($3::uuid, '${'0'.repeat(32)}'::uuid)
@@ -118,11 +134,11 @@ export async function deleteRevisions(tx: Sql, before: Date, after: string | nul
        select (select r.agent_id from svc.agent_revisions r where r.agent_id > o.id order by r.agent_id limit 1), o.nth + 1
          from owners o where o.id is not null and o.nth < ${slice.owners}
      ), looked as materialized (
-       select o.id as owner, old.revision, old.created_at < $1::timestamptz
+       select o.id as owner, old.revision, old.created_at < $1::timestamptz as isbefore, old.created_at < $1::timestamptz
                 and not exists (select from svc.sessions s
                                  where s.live and s.agent_id = o.id and s.revision = old.revision) as isold
          from owners o cross join lateral (
-           select r.revision, r.created_at from svc.agent_revisions r where r.agent_id = o.id
+           select r.revision, r.created_at from svc.agent_revisions r where r.agent_id = o.id and r.revision > $4::int
             order by r.revision limit ${slice.each}) old
         where o.id is not null and (not exists (select from svc.agents a where a.id = o.id) or old.revision <= (
           select r.revision from svc.agent_revisions r where r.agent_id = o.id order by r.revision desc
@@ -132,11 +148,10 @@ export async function deleteRevisions(tx: Sql, before: Date, after: string | nul
         where l.isold and r.agent_id = l.owner and r.revision = l.revision returning r.agent_id
      )
      select (select count(*)::int from gone) as gone, (select max(id::text) from owners) as last,
-            (select count(id)::int from owners) as owners,
-            exists (select from looked where isold group by owner having count(*) >= ${slice.each}) as full`,
-    [before, revisionsKept, placeOf(after)],
+            (select count(id)::int from owners) as owners, ${upToSql('revision', 'owner')} as "upTo"`,
+    [before, revisionsKept, place.owner, place.upTo],
   );
-  return nextOf(rows[0] as Looked, after);
+  return nextOf(rows[0] as Looked, place);
 }
 
 /** Deletes rows of the ledger, or of its days, from before an instant. The sums of a day go with the calls of that day. */
