@@ -2,6 +2,7 @@
 
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, html, type Markup, Status, type StatusKind, Time } from './kit.ts';
 import type { Place } from './pages.ts';
@@ -51,14 +52,16 @@ export function ConnectionRow(props: {
   };
   const isConsented = !own.includes(provider);
   const consent =
-    provider === 'mcp' ? `svc connect mcp ${name} --renew` : `svc connect provider ${provider} ${name} --renew`;
+    provider === 'mcp'
+      ? shell`svc connect mcp ${name} --renew`
+      : shell`svc connect provider ${provider} ${name} --renew`;
   return html`<tr data-testid=${`row-connection-${name}`}>
     <td>${provider}</td><td>${name}</td>
     <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`} <${Since} row=${row} /></td>
     <td>${usedText(row.usedBy)}</td>
     <td><div class="actions">
       ${isConsented ? html`<${Action} place=${place} label=${status === 'active' ? 'Authorize again' : 'Reconnect'} testId=${`authorize-${name}`} needs="connections:write" primary=${status !== 'active'} command=${consent} run=${authorize} />` : null}
-      <${Action} place=${place} label="Check" testId=${`check-${name}`} needs="connections:write" command=${`svc connection check ${name}`} run=${check} />
-      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs="connections:write" command=${`svc connection remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} />
+      <${Action} place=${place} label="Check" testId=${`check-${name}`} needs="connections:write" command=${shell`svc connection check ${name}`} run=${check} />
+      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs="connections:write" command=${shell`svc connection remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} />
     </div></td></tr>`;
 }

@@ -3,6 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
+import { shell } from './command.ts';
 import type { PageProps } from './pages.ts';
 import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
@@ -143,7 +144,7 @@ function ErrtrackRow(props: {
   const selected = (options.value?.items ?? []).filter((one) => one.selectedProjectIds.length > 0);
   const names = selected.map((one) => `${one.organizationSlug} (${one.selectedProjectIds.length})`).join(', ');
   const state = isConnected ? 'connected' : 'not-connected';
-  const command = isConnected ? `svc connection remove ${props.own?.name ?? 'NAME'}` : 'svc connect errtrack';
+  const command = isConnected ? shell`svc connection remove ${props.own?.name ?? 'NAME'}` : 'svc connect errtrack';
   const why = isAllowed ? null : html`<small>needs ${needed.join(' and ')}</small>`;
   const button = isConnected
     ? html`<button type="button" data-testid="disconnect" title=${command} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`

@@ -3,6 +3,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call } from './api.ts';
+import { quoted } from './command.ts';
 import {
   capital,
   Command,
@@ -109,9 +110,7 @@ function commandOf<R>(list: List<R>, query: URLSearchParams): string {
   const flags = (list.filters ?? []).flatMap(({ field, option = field }) => {
     const value = query.get(field) ?? '';
     if (value === '' || value === 'false' || option === null) return [];
-    return value === 'true'
-      ? [`--${option}`]
-      : [`--${option} ${/^[\w./@:-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`}`];
+    return value === 'true' ? [`--${option}`] : [`--${option}${value.startsWith('-') ? '=' : ' '}${quoted(value)}`];
   });
   return [list.command, ...flags].join(' ');
 }

@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks';
 import type { Shape } from '../../../../schemas/api/operation.ts';
 import type { notice, receiver } from '../../../../schemas/api/receivers.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, Empty, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
 import { statusCell } from './list.ts';
@@ -46,9 +47,9 @@ function Row(props: { readonly place: Place; readonly one: Receiver; readonly ag
     <td>${
       scope === 'installation'
         ? html`<small>of the installation’s configuration</small>`
-        : html`<div class="actions"><${Action} place=${place} label="Test" testId=${`test-${name}`} needs=${needs} command=${`svc notify test ${name}`} run=${test} />
-      <${Action} place=${place} label=${suspended ? 'Resume' : 'Suspend'} testId=${`turn-${name}`} needs=${needs} command=${suspended ? `svc notify edit ${name} --resume` : `svc notify edit ${name} --suspend`} run=${turn} />
-      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs=${needs} command=${`svc notify remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} /></div>`
+        : html`<div class="actions"><${Action} place=${place} label="Test" testId=${`test-${name}`} needs=${needs} command=${shell`svc notify test ${name}`} run=${test} />
+      <${Action} place=${place} label=${suspended ? 'Resume' : 'Suspend'} testId=${`turn-${name}`} needs=${needs} command=${suspended ? shell`svc notify edit ${name} --resume` : shell`svc notify edit ${name} --suspend`} run=${turn} />
+      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs=${needs} command=${shell`svc notify remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} /></div>`
     }<span role="status">${said}</span></td></tr>`;
 }
 

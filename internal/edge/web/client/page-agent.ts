@@ -7,6 +7,7 @@ import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { useState } from 'preact/hooks';
 import { AgentWorld, type WorldSpec } from './agent-world.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Changes, Facts, Tabs, valueText } from './detail.ts';
 import {
@@ -138,7 +139,7 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
     ${
       agent.revision < 2
         ? html`<p class="empty">There is one revision.</p>`
-        : html`<div><p>From r${a} to r${b} <${Command} command=${`svc agent diff ${id} ${a} ${b}`} /></p><${Compare} place=${place} name=${id} a=${a} b=${b} /></div>`
+        : html`<div><p>From r${a} to r${b} <${Command} command=${shell`svc agent diff ${id} ${a} ${b}`} /></p><${Compare} place=${place} name=${id} a=${a} b=${b} /></div>`
     }
     <h2>All revisions</h2>
     <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">Revision</th><th scope="col">Applied</th><th scope="col">Commit</th><th scope="col">Run</th></tr></thead>
@@ -148,7 +149,7 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
         ) => html`<tr data-testid=${`row-revision-${one.revision}`} data-row tabIndex=${-1}><td>r${one.revision}</td><td>${timeCell(one.createdAt)}</td><td><code>${one.commit?.slice(0, 14) ?? '–'}</code></td>
         <td>${one.reconcileId === null ? '–' : html`<a href=${pageHref(place, 'reconciles', one.reconcileId)}>${one.reconcileId.slice(0, 13)}</a>`}</td></tr>`,
       )}</tbody></table></div>
-    ${value?.nextCursor == null ? null : html`<p>There are older ones: <${Command} command=${`svc agent history ${id}`} /></p>`}</div>`;
+    ${value?.nextCursor == null ? null : html`<p>There are older ones: <${Command} command=${shell`svc agent history ${id}`} /></p>`}</div>`;
 }
 
 /** What wakes it, each with how it stands, and its world as a picture. */
@@ -162,7 +163,7 @@ function World(props: { readonly place: Place; readonly agent: Agent }): Markup 
   const triggers = read.value.items;
   return html`<div><h2>Woken by</h2>${
     triggers.length === 0
-      ? html`<${Empty} text="Nothing: it is started by hand." command=${`svc agent start ${agent.name}`} />`
+      ? html`<${Empty} text="Nothing: it is started by hand." command=${shell`svc agent start ${agent.name}`} />`
       : html`<ul>${triggers.map(
           (
             one,
@@ -180,7 +181,7 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
   const [error, setError] = useState<unknown>(undefined);
   const [busy, setBusy] = useState(false);
   const isAllowed = place.permissions.includes('agents:start');
-  const command = `svc agent start ${name}${text === '' ? '' : ` --message '${text.replaceAll("'", `'\\''`)}'`}`;
+  const command = text === '' ? shell`svc agent start ${name}` : shell`svc agent start ${name} --message ${text}`;
   const start = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -230,14 +231,14 @@ const sessionsOf = (agent: string): List<Session> => ({
   fixed: { view: 'row', agent, limit: '20' },
   columns: sessionColumns.filter(({ title }) => title !== 'Agent'),
   topics: ['sessions'],
-  command: `svc session list --agent ${agent}`,
+  command: shell`svc session list --agent ${agent}`,
   empty: 'No session of it has been started yet.',
 });
 
 function Sessions(props: PageProps & { readonly counts: Numbers['counts'] }): Markup {
   const { place, id, counts } = props;
   const href = `${pageHref(place, 'sessions')}?agent=${encodeURIComponent(id)}`;
-  return html`<div><p><a href=${`${href}&live=true`}>${counts.liveSessions} live</a> of <a href=${href}>${counts.sessions.toLocaleString('en')}</a> <${Command} command=${`svc session list --agent ${id}`} /></p>
+  return html`<div><p><a href=${`${href}&live=true`}>${counts.liveSessions} live</a> of <a href=${href}>${counts.sessions.toLocaleString('en')}</a> <${Command} command=${shell`svc session list --agent ${id}`} /></p>
     <${ListPart} ...${props} list=${sessionsOf(id)} /></div>`;
 }
 
@@ -280,7 +281,7 @@ export function Page(props: PageProps): Markup {
   // All of its head at once: nothing of it moves when another part is known.
   const isKnown = agent !== undefined && numbers.value !== undefined;
   return html`<section data-testid="page-agent">
-    <div class="title"><h1>${id}</h1>${isKnown ? html`<${Of} place=${place} agent=${agent} />` : null}<${Command} command=${`svc agent show ${id}`} /></div>
+    <div class="title"><h1>${id}</h1>${isKnown ? html`<${Of} place=${place} agent=${agent} />` : null}<${Command} command=${shell`svc agent show ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${isKnown ? html`<${Body} ...${props} agent=${agent} numbers=${numbers.value} path=${path} />` : html`<${Reading} error=${error} />`}</section>`;
 }
@@ -298,7 +299,7 @@ function Body(props: PageProps & { readonly agent: Agent; readonly numbers: Numb
     ['spent', html`<${Spent} spending=${spending} caps=${(agent.spec as { readonly spendCaps?: Caps }).spendCaps} />`],
   ]} />
     <div class="actions"><${Start} place=${place} name=${id} />
-      ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${`svc agent delete ${id}`} run=${remove} confirm=${asked(`Delete ${id}`, 'DELETE', path)} />` : null}</div>
+      ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${shell`svc agent delete ${id}`} run=${remove} confirm=${asked(`Delete ${id}`, 'DELETE', path)} />` : null}</div>
     <${Tabs} shown=${shown} beside=${agent.revision < 2 ? undefined : html`<${Chooser} query=${query} revision=${agent.revision} />`} tabs=${[
       ['spec', 'Spec'],
       ['revisions', 'Revisions'],

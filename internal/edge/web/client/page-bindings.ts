@@ -3,6 +3,7 @@
 import type { Binding } from '../../../../schemas/api/bindings.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, html } from './kit.ts';
 import { type List, statusCell, timeCell } from './list.ts';
@@ -37,7 +38,7 @@ const list: List<Binding> = {
           await call('DELETE', path, because(reason));
           changed();
         };
-        return html`<${Action} place=${place} label="Release" testId="release" needs="bindings:release" command=${`svc binding release ${row.id}`} run=${run}
+        return html`<${Action} place=${place} label="Release" testId="release" needs="bindings:release" command=${shell`svc binding release ${row.id}`} run=${run}
           confirm=${asked('Release the binding', 'DELETE', path)} />`;
       },
     },

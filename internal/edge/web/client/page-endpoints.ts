@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
@@ -41,7 +42,7 @@ function Reserve({ place }: { readonly place: Place }): Markup {
   const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value.trim());
   return html`<details><summary>Reserve a name</summary>
     <${Field} label="Name" hint="Its address is known for an hour before an apply makes it ready."><input data-testid="endpoint-name" value=${name} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
-    <${Action} place=${place} label="Reserve" testId="create" needs="endpoints:write" command=${`svc endpoint reserve ${name === '' ? 'NAME' : name}`} run=${run} /></details>`;
+    <${Action} place=${place} label="Reserve" testId="create" needs="endpoints:write" command=${shell`svc endpoint reserve ${name === '' ? 'NAME' : name}`} run=${run} /></details>`;
 }
 
 /** What a caller types, with the proof that the endpoint asks for; secrets by name alone. */
@@ -61,7 +62,7 @@ export function Detail({ place, id }: PageProps): Markup {
     await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'endpoints'));
   };
-  return html`<section data-testid="page-endpoint"><div class="title"><h1>${id}</h1><${Command} command=${`svc endpoint show ${id}`} /></div>
+  return html`<section data-testid="page-endpoint"><div class="title"><h1>${id}</h1><${Command} command=${shell`svc endpoint show ${id}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${found === undefined ? html`<${Reading} error=${read.error} />` : html`<${Whole} place=${place} endpoint=${found} path=${path} onDelete=${remove} />`}</section>`;
 }
@@ -91,6 +92,6 @@ function Whole(props: {
       ${triggers.map((one) => html`<tr><td><a href=${pageHref(place, 'triggers', `${one.agent}-${one.ordinal}`)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`
     }
     <p><a href=${`${pageHref(place, 'events')}?endpoint=${encodeURIComponent(endpoint.name)}`}>Its events</a></p>
-    <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${asked('Delete the endpoint', 'DELETE', props.path)} /></div>
+    <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${shell`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${asked('Delete the endpoint', 'DELETE', props.path)} /></div>
   </div>`;
 }

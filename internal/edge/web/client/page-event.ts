@@ -3,6 +3,7 @@
 import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
 import { call } from './api.ts';
 import { Clause } from './clause.ts';
+import { shell } from './command.ts';
 import { Facts, Json } from './detail.ts';
 import {
   Action,
@@ -41,7 +42,6 @@ function asWhere(payload: unknown): string {
   walk(payload, '$', 0);
   return `where:\n${lines.join('\n')}\n`;
 }
-
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** A request that brings the same in again: to its endpoint where it came by one, else as a replay. */
@@ -87,7 +87,7 @@ function Decisions(props: { readonly place: Place; readonly explained: Explained
   if (explained.triggers.length === 0)
     return html`<p class="empty">No trigger listens to <code>${event.key}</code> here. <a href=${pageHref(place, 'triggers')}>All triggers</a></p>`;
   return html`<div><ul class="decisions">${explained.triggers.map((one) => html`<${Decision} place=${place} one=${one} />`)}</ul>
-    ${explained.more === true ? html`<p>There are more: <${Command} command=${`svc event explain ${event.id}`} /></p>` : null}</div>`;
+    ${explained.more === true ? html`<p>There are more: <${Command} command=${shell`svc event explain ${event.id}`} /></p>` : null}</div>`;
 }
 
 export function Page({ place, id }: PageProps): Markup {
@@ -120,7 +120,7 @@ export function Page({ place, id }: PageProps): Markup {
   };
   const error = read.error ?? why.error;
   return html`<section data-testid="page-event">
-    <div class="title"><h1>${event?.key ?? 'Event'}</h1>${event === undefined ? null : html`<${Of} place=${place} event=${event} />`}<${Command} command=${`svc event explain ${id}`} /></div>
+    <div class="title"><h1>${event?.key ?? 'Event'}</h1>${event === undefined ? null : html`<${Of} place=${place} event=${event} />`}<${Command} command=${shell`svc event explain ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
       event === undefined || (why.value === undefined && why.error === undefined)
@@ -142,7 +142,7 @@ export function Page({ place, id }: PageProps): Markup {
       <h2>Why</h2>
       ${why.value === undefined ? null : html`<${Decisions} place=${place} explained=${why.value} event=${event} />`}
       <div class="actions"><h2>Payload</h2>
-              <${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${`svc event replay ${id}`} run=${replay} />
+              <${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${shell`svc event replay ${id}`} run=${replay} />
         <${Copy} text=${asWhere(event.payload)} label="Copy as where" testId="copy-where" />
         <${Copy} text=${asCurl(place, event, endpoint.value)} label="Copy curl" testId="copy-curl" /></div>
       ${event.payload === null ? html`<p class="empty">Retention has taken the body.</p>` : html`<${Json} value=${event.payload} label="Payload" testId="payload" />`}</div>`

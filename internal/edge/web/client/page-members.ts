@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Member } from '../../../../schemas/api/members.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, Field, html, type Markup } from './kit.ts';
 import { type List, timeCell } from './list.ts';
@@ -25,7 +26,7 @@ function Role({ place, member }: { readonly place: Place; readonly member: Membe
   return html`<span class="action role"><select aria-label=${`Role of ${member.name}`} data-testid="role" value=${role} disabled=${!isAllowed} onChange=${choose}>
     ${roles.map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select>
     ${isAllowed ? null : html`<small>needs members:write</small>`}
-    ${role === member.role ? null : html`<${Action} place=${place} label="Set role" testId="set-role" needs="members:write" primary=${true} command=${`svc member set ${who} --role ${role}`} run=${run} />`}</span>`;
+    ${role === member.role ? null : html`<${Action} place=${place} label="Set role" testId="set-role" needs="members:write" primary=${true} command=${shell`svc member set ${who} --role ${role}`} run=${run} />`}</span>`;
 }
 
 function Add({ place }: { readonly place: Place }): Markup {
@@ -42,7 +43,7 @@ function Add({ place }: { readonly place: Place }): Markup {
   return html`<details><summary>Add a member</summary><div class="filters">
     <${Field} label="E-mail, or a service account’s name" hint="Of the organization’s members."><input data-testid="member-who" value=${who} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
     <${Field} label="Role"><select value=${role} data-testid="member-role" onChange=${choose}>${roles.map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select><//></div>
-    <${Action} place=${place} label="Add" testId="create" needs="members:write" command=${`svc member set ${who === '' ? 'EMAIL' : who} --role ${role}`} run=${run} /></details>`;
+    <${Action} place=${place} label="Add" testId="create" needs="members:write" command=${shell`svc member set ${who === '' ? 'EMAIL' : who} --role ${role}`} run=${run} /></details>`;
 }
 
 const list: List<Member> = {
@@ -68,7 +69,7 @@ const list: List<Member> = {
           await call('DELETE', path, because(reason));
           changed();
         };
-        return html`<${Action} place=${place} label="Remove" testId="delete" needs="members:write" command=${`svc member remove ${row.email ?? row.name}`} run=${run} confirm=${asked(`Remove ${row.name}`, 'DELETE', path)} />`;
+        return html`<${Action} place=${place} label="Remove" testId="delete" needs="members:write" command=${shell`svc member remove ${row.email ?? row.name}`} run=${run} confirm=${asked(`Remove ${row.name}`, 'DELETE', path)} />`;
       },
     },
   ],

@@ -2,6 +2,7 @@
 
 import type { Me } from '../../../../schemas/api/tenancy.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, Command, Empty, html, type Markup } from './kit.ts';
 
@@ -24,8 +25,8 @@ function Organization({ org, again }: { readonly org: Org; readonly again: () =>
   return html`<section data-testid=${`row-organization-${org.slug}`}><h2>${org.name}</h2>
     ${
       org.projects.length === 0
-        ? html`<div><${Empty} text="No project." command=${`svc project create SLUG --org ${org.slug}`} />
-          <div class="actions"><${Action} place=${org} label="Delete the organization" testId="delete" needs="org:write" command=${`svc org delete ${org.slug}`} run=${remove} confirm=${asked(`Delete ${org.slug}`, 'DELETE', path)} /></div></div>`
+        ? html`<div><${Empty} text="No project." command=${shell`svc project create SLUG --org ${org.slug}`} />
+          <div class="actions"><${Action} place=${org} label="Delete the organization" testId="delete" needs="org:write" command=${shell`svc org delete ${org.slug}`} run=${remove} confirm=${asked(`Delete ${org.slug}`, 'DELETE', path)} /></div></div>`
         : html`<ul class="projects">${org.projects.map((project) => html`<li data-row tabIndex=${-1}><a href=${`/${org.slug}/${project.slug}`}>${org.slug}/${project.slug}</a>${project.name === project.slug ? null : html` <small>${project.name}</small>`}</li>`)}</ul>`
     }</section>`;
 }

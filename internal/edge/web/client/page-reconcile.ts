@@ -10,6 +10,7 @@ import type {
   WholeRun,
 } from '../../../../schemas/api/reconciles.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
 import {
   Action,
@@ -184,7 +185,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
     ]} />
     ${
       run.status === 'held' && run.repository !== null
-        ? html`<div class="actions"><${Action} place=${place} label="Approve" testId="approve" needs="repositories:sync" command=${`svc repo approve ${run.repository} ${run.id}`} run=${approve}
+        ? html`<div class="actions"><${Action} place=${place} label="Approve" testId="approve" needs="repositories:sync" command=${shell`svc repo approve ${run.repository} ${run.id}`} run=${approve}
         confirm=${{ title: `Apply what ${run.repository} holds`, consequence: async () => consequenceOf(run), withReason: true }} /></div>`
         : null
     }
@@ -224,7 +225,7 @@ export function Page(props: PageProps): Markup {
   } = useRead((signal) => call<WholeRun>('GET', `${path}?origins=true`, { signal }), path);
   useLive(['reconciles'], again, (change) => change.id === id);
   return html`<section data-testid="page-reconcile">
-    <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Of} place=${place} run=${run} />`}<${Command} command=${`svc reconcile show ${id}`} /></div>
+    <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Of} place=${place} run=${run} />`}<${Command} command=${shell`svc reconcile show ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${run === undefined ? html`<${Reading} error=${error} />` : html`<${Body} ...${props} run=${run} again=${again} />`}</section>`;
 }

@@ -4,6 +4,7 @@ import type { AuditEntry } from '../../../../schemas/api/audit.ts';
 import type { Run } from '../../../../schemas/api/reconciles.ts';
 import type { Repository } from '../../../../schemas/api/repositories.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Facts } from './detail.ts';
 import {
@@ -57,14 +58,14 @@ function Actions(props: { readonly place: Place; readonly one: Repository; reado
   return html`<div class="actions">
     ${
       one.suspended
-        ? html`<${Action} ...${given} label="Resume and sync" testId="resume" primary=${true} command=${`svc repo resume ${one.name}`} run=${resumeAndSync} />`
-        : html`<${Action} ...${given} label="Sync" testId="sync" primary=${true} command=${`svc repo sync ${one.name}`} run=${sync} />`
+        ? html`<${Action} ...${given} label="Resume and sync" testId="resume" primary=${true} command=${shell`svc repo resume ${one.name}`} run=${resumeAndSync} />`
+        : html`<${Action} ...${given} label="Sync" testId="sync" primary=${true} command=${shell`svc repo sync ${one.name}`} run=${sync} />`
     }
-    ${one.suspended ? null : html`<${Action} ...${given} label="Suspend" testId="suspend" command=${`svc repo suspend ${one.name}`} run=${post('suspend')} confirm=${{ ...why(`Suspend ${one.name}`, 'No push and no poll is followed until it is resumed. A run under way is superseded; what runs keeps running.'), isMild: true }} />`}
+    ${one.suspended ? null : html`<${Action} ...${given} label="Suspend" testId="suspend" command=${shell`svc repo suspend ${one.name}`} run=${post('suspend')} confirm=${{ ...why(`Suspend ${one.name}`, 'No push and no poll is followed until it is resumed. A run under way is superseded; what runs keeps running.'), isMild: true }} />`}
     ${one.status === 'held' && one.lastReconcile !== null ? html`<a class="button" href=${pageHref(place, 'reconciles', one.lastReconcile.id)}>Review what is held</a>` : null}
-    ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${`svc repo rollback ${one.name}`} run=${post('rollback', {})} confirm=${asked(`Roll ${one.name} back`, 'POST', `${path}/rollback`, {})} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
-    ${one.quarantinedCommit === null ? null : html`<${Action} ...${given} label="Release" testId="release" command=${`svc repo release ${one.name}`} run=${post('release', {})} confirm=${{ ...why(`Release ${one.quarantinedCommit.slice(0, 12)}`, 'The commit that was set aside is synced again.'), isMild: true }} />`}
-    <${Action} place=${place} needs="repositories:write" label="Remove" testId="delete" command=${`svc repo remove ${one.name}`} run=${remove}
+    ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${shell`svc repo rollback ${one.name}`} run=${post('rollback', {})} confirm=${asked(`Roll ${one.name} back`, 'POST', `${path}/rollback`, {})} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${shell`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
+    ${one.quarantinedCommit === null ? null : html`<${Action} ...${given} label="Release" testId="release" command=${shell`svc repo release ${one.name}`} run=${post('release', {})} confirm=${{ ...why(`Release ${one.quarantinedCommit.slice(0, 12)}`, 'The commit that was set aside is synced again.'), isMild: true }} />`}
+    <${Action} place=${place} needs="repositories:write" label="Remove" testId="delete" command=${shell`svc repo remove ${one.name}`} run=${remove}
       confirm=${asked(`Remove ${one.name}`, 'DELETE', path)} /></div>`;
 }
 
@@ -107,7 +108,7 @@ export function Page({ place, id }: PageProps): Markup {
     return commit === null ? undefined : html`<span>${cut(commit)} ${run === undefined ? '' : aboutText(run)}</span>`;
   };
   return html`<section data-testid="page-repository">
-    <div class="title"><h1>${id}</h1>${one === undefined ? null : html`<${Status} kind=${one.condition === null ? kindOf(stateOf(one)) : 'bad'} text=${stateOf(one)} />`}<${Command} command=${`svc repo show ${id}`} /></div>
+    <div class="title"><h1>${id}</h1>${one === undefined ? null : html`<${Status} kind=${one.condition === null ? kindOf(stateOf(one)) : 'bad'} text=${stateOf(one)} />`}<${Command} command=${shell`svc repo show ${id}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${
       one === undefined

@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks';
 import type { Secret } from '../../../../schemas/api/secrets.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Action, Copy, html, type Markup, Status } from './kit.ts';
 import { type List, timeCell } from './list.ts';
@@ -16,6 +17,8 @@ const scopeOf = ({ scope }: Secret): SecretScope => scope;
 const mayWrite = (place: Place, scope: SecretScope): boolean =>
   (scope === 'organization' ? place.org : place).permissions.includes(needed);
 const flagOf = (scope: SecretScope): string => (scope === 'organization' ? ' --org' : '');
+const commandOf = (what: string, name: string, scope: SecretScope): string =>
+  scope === 'organization' ? shell`svc secret ${what} ${name} --org` : shell`svc secret ${what} ${name}`;
 
 type Open = 'rotate' | 'edit' | undefined;
 
@@ -30,11 +33,11 @@ function SecretActions({ place, secret }: { readonly place: Place; readonly secr
     changed();
   };
   const button = (what: 'rotate' | 'edit', label: string): Markup =>
-    html`<span class="action"><button type="button" data-testid=${`${what}-${name}`} disabled=${!isAllowed} title=${`svc secret ${what} ${name}${flagOf(scope)}`} onClick=${() => setOpen(what)}>${label}</button>${isAllowed ? html`<${Copy} text=${`svc secret ${what} ${name}${flagOf(scope)}`} label="svc" />` : null}</span>`;
+    html`<span class="action"><button type="button" data-testid=${`${what}-${name}`} disabled=${!isAllowed} title=${commandOf(what, name, scope)} onClick=${() => setOpen(what)}>${label}</button>${isAllowed ? html`<${Copy} text=${commandOf(what, name, scope)} label="svc" />` : null}</span>`;
   const close = (): void => setOpen(undefined);
   const permissions = isAllowed ? [needed] : [];
   return html`<div class="actions">${button('edit', 'Edit')}${button('rotate', 'Rotate')}
-    <${Action} place=${{ ...place, permissions }} label="Delete" testId="delete" needs=${needed} command=${`svc secret delete ${name}${flagOf(scope)}`} run=${remove} confirm=${asked(`Delete ${name}`, 'DELETE', path)} />
+    <${Action} place=${{ ...place, permissions }} label="Delete" testId="delete" needs=${needed} command=${commandOf('delete', name, scope)} run=${remove} confirm=${asked(`Delete ${name}`, 'DELETE', path)} />
     ${open === 'rotate' ? html`<${ValueDialog} place=${place} scope=${scope} name=${name} onClose=${close} />` : null}
     ${open === 'edit' ? html`<${EditDialog} place=${place} secret=${secret} onClose=${close} />` : null}</div>`;
 }

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Message, Session, WholeSession } from '../../../../schemas/api/sessions.ts';
 import type { Agent } from '../../../../schemas/api/agents.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import {
   Action,
@@ -81,7 +82,7 @@ export function Page(props: PageProps): Markup {
   if (session === undefined || !isKnown)
     return html`<section data-testid="page-session"><h1>Session</h1>${failure ?? html`<p class="empty">Reading…</p>`}</section>`;
   return html`<section data-testid="page-session">
-    <div class="title"><h1>${session.displayTitle}</h1><${Command} command=${`svc session show ${session.id}`} /></div>
+    <div class="title"><h1>${session.displayTitle}</h1><${Command} command=${shell`svc session show ${session.id}`} /></div>
     ${failure}
     <${Head} place=${place} found=${{ session, capUsd }} />
     <${Controls} place=${place} session=${session} path=${path} again=${read.again} />
@@ -153,8 +154,8 @@ function Controls({ place, session, path, again }: Part): Markup {
     again();
   };
   return html`<div class="actions">
-    ${runs ? html`<${Action} place=${place} label="Stop turn" testId="stop-turn" needs="sessions:control" command=${`svc session interrupt ${id}`} run=${stop} />` : null}
-    <${Action} place=${place} label="Archive" testId="archive" needs="sessions:control" command=${`svc session archive ${id}`} run=${archive}
+    ${runs ? html`<${Action} place=${place} label="Stop turn" testId="stop-turn" needs="sessions:control" command=${shell`svc session interrupt ${id}`} run=${stop} />` : null}
+    <${Action} place=${place} label="Archive" testId="archive" needs="sessions:control" command=${shell`svc session archive ${id}`} run=${archive}
       confirm=${asked('Archive the session', 'POST', `${path}/archive`, {})} />
   </div>`;
 }
@@ -211,7 +212,7 @@ function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>)
     <${Field} label="Say" hint=${isAllowed ? 'It interrupts the turn that runs. Ctrl-Enter sends.' : 'needs sessions:control'}>
       <textarea data-testid="say" rows="2" maxlength="100000" value=${text} onInput=${type} onKeyDown=${keys} disabled=${!isAllowed}></textarea><//>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <p><button type="submit" data-testid="say-send" disabled=${!isAllowed || busy || text.trim() === ''} title=${`svc session send ${session.id} TEXT`}>Send</button></p>
+    <p><button type="submit" data-testid="say-send" disabled=${!isAllowed || busy || text.trim() === ''} title=${shell`svc session send ${session.id} TEXT`}>Send</button></p>
   </form>`;
 }
 

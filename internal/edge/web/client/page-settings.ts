@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { Project } from '../../../../schemas/api/tenancy.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Notifications } from './notifications.ts';
 import { Action, Command, Failure, Field, html, type Markup, Reading, Status, Time, Toast, useRead } from './kit.ts';
@@ -13,7 +14,7 @@ const needed = 'project:write';
 export function Page({ place }: PageProps): Markup {
   const read = useRead((signal) => call<Project>('GET', place.api, { signal }), place.api);
   const found = read.value;
-  return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${`svc project show ${place.project.slug}`} /></div>
+  return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${shell`svc project show ${place.project.slug}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${found === undefined ? html`<${Reading} error=${read.error} />` : html`<${Settings} place=${place} project=${found} again=${read.again} />`}</section>`;
 }
@@ -43,10 +44,10 @@ function Settings({ place, project, again }: Props): Markup {
     <h2>End</h2><div class="actions">
       ${
         project.archived
-          ? html`<${Action} place=${place} label="Bring back" testId="resume" needs=${needed} command=${`svc project restore ${project.slug}`} run=${archive} />`
-          : html`<${Action} place=${place} label="Archive" testId="archive" needs=${needed} command=${`svc project archive ${project.slug}`} run=${archive} confirm=${asked(`Archive ${project.slug}`, 'PATCH', place.api, { archived: true })} />`
+          ? html`<${Action} place=${place} label="Bring back" testId="resume" needs=${needed} command=${shell`svc project restore ${project.slug}`} run=${archive} />`
+          : html`<${Action} place=${place} label="Archive" testId="archive" needs=${needed} command=${shell`svc project archive ${project.slug}`} run=${archive} confirm=${asked(`Archive ${project.slug}`, 'PATCH', place.api, { archived: true })} />`
       }
-      <${Action} place=${place} label="Delete" testId="delete" needs=${needed} command=${`svc project delete ${project.slug}`} run=${remove} confirm=${asked(`Delete ${project.slug}`, 'DELETE', place.api)} />
+      <${Action} place=${place} label="Delete" testId="delete" needs=${needed} command=${shell`svc project delete ${project.slug}`} run=${remove} confirm=${asked(`Delete ${project.slug}`, 'DELETE', place.api)} />
     </div></div>`;
 }
 
@@ -60,5 +61,5 @@ function Rename({ place, project, again }: Props): Markup {
   };
   const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value);
   return html`<div><${Toast} text=${told} /><${Field} label="Name"><input data-testid="project-name" value=${name} maxlength="200" onInput=${type} /><//>
-    <${Action} place=${place} label="Rename" testId="rename" needs=${needed} command=${`svc project rename ${project.slug} NAME`} run=${run} /></div>`;
+    <${Action} place=${place} label="Rename" testId="rename" needs=${needed} command=${shell`svc project rename ${project.slug} NAME`} run=${run} /></div>`;
 }

@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Spending } from '../../../../schemas/api/common.ts';
 import type { CostlySession, UsageSeries } from '../../../../schemas/api/usage.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { Command, Empty, Failure, Field, html, kindOf, type Markup, Status, Table, useRead } from './kit.ts';
 import { type List, ListPage, timeCell } from './list.ts';
 import { useLive } from './live.ts';
@@ -76,7 +77,7 @@ async function readSpend(place: Place, days: string, by: By, signal: AbortSignal
 }
 
 const commandOf = (by: By, days: string): string =>
-  by === 'day' ? `svc spend --by day --days ${days}` : `svc spend --days ${days}`;
+  by === 'day' ? shell`svc spend --by day --days ${days}` : shell`svc spend --days ${days}`;
 
 function Days({ place, query }: PageProps): Markup {
   const by = byOf(query);

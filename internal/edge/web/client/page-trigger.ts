@@ -4,6 +4,7 @@
 import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
 import type { OneTrigger } from '../../../../schemas/api/triggers.ts';
 import { call } from './api.ts';
+import { shell } from './command.ts';
 import { Facts, Json } from './detail.ts';
 import { Command, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
@@ -41,7 +42,7 @@ function Latest({ place, trigger }: { readonly place: Place; readonly trigger: O
   if (read.error !== undefined) return html`<${Failure} error=${read.error} />`;
   if (read.value === undefined) return html`<p class="empty">Reading…</p>`;
   if (read.value.length === 0)
-    return html`<${Empty} text="No event of its key has come in yet." command=${`svc trigger explain --event ${trigger.event} --payload FILE`} />`;
+    return html`<${Empty} text="No event of its key has come in yet." command=${shell`svc trigger explain --event ${trigger.event} --payload FILE`} />`;
   return html`<ul class="decisions">${read.value.map(({ event, one }) =>
     one === undefined
       ? html`<li><a href=${pageHref(place, 'events', event.id)}><${Time} at=${event.receivedAt} /></a> came in elsewhere</li>`
@@ -58,12 +59,13 @@ const matchText = (place: Place, { lastMatch, since, cron }: OneTrigger): Markup
 
 export function Page({ place, id }: PageProps): Markup {
   const [, agent = id, ordinal = ''] = /^(.+)-(\d+)$/.exec(id) ?? [];
+  const name = `${agent}#${ordinal}`;
   const path = `${place.api}/triggers/${encodeURIComponent(agent)}/${ordinal === '' ? 'none' : ordinal}`;
   const read = useRead((signal) => call<OneTrigger>('GET', path, { signal }), path);
   useLive(['agents', 'events'], read.again);
   const one = read.value;
   return html`<section data-testid="page-trigger">
-    <div class="title"><h1>${agent}#${ordinal}</h1>${one === undefined ? null : html`<${Status} kind=${kindOf(one.status)} text=${one.status} />`}<${Command} command=${`svc trigger show '${agent}#${ordinal}'`} /></div>
+    <div class="title"><h1>${name}</h1>${one === undefined ? null : html`<${Status} kind=${kindOf(one.status)} text=${one.status} />`}<${Command} command=${shell`svc trigger show ${name}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${
       one === undefined

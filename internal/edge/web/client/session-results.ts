@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { SessionDiff, SessionFile } from '../../../../schemas/api/sessions.ts';
 import { call, fetchApi } from './api.ts';
+import { shell } from './command.ts';
 import { Command, Failure, html, type Markup, Table, useRead } from './kit.ts';
 import { bytes } from './numbers.ts';
 
@@ -55,7 +56,7 @@ export function Files({ path, id, mark }: Props): Markup {
           }</td><td>${bytes(file.size)}</td><td>${file.sha256 === null ? '–' : html`<code title=${file.sha256}>${file.sha256.slice(0, 12)}</code>`}</td></tr>`,
       )}<//>`
     }
-    <${Command} command=${`svc session files ${id}`} /></details>`;
+    <${Command} command=${shell`svc session files ${id}`} /></details>`;
 }
 
 const lineKind = (line: string): string =>
@@ -86,5 +87,5 @@ export function Diff({ path, id, mark }: Props): Markup {
         ${lines.length > shown ? html`<button type="button" onClick=${() => setShown(shown + linesShown)}>${lines.length - shown} more lines</button>` : null}
         ${truncated ? html`<p class="notice">It is longer than 1 MiB, and ends here.</p>` : null}</div>`;
     })}
-    <${Command} command=${`svc session diff ${id}`} /></details>`;
+    <${Command} command=${shell`svc session diff ${id}`} /></details>`;
 }
