@@ -69,7 +69,7 @@ async function fill(): Promise<void> {
   await daemon.api('POST', 'P/repositories/fleet/sync');
   ids.failed = await run('failed');
   ids.missed = await post({ kind: 'bug', sev: 'high' });
-  ids.event = await post({ kind: 'bug', severity: 'high', text: '<img src=x onerror=alert(1)>' });
+  ids.event = await post({ kind: 'bug', severity: 'high', text: '<img src=x onerror=alert(1)>\u202egpj' });
   ids.session = await until('a session', async () => {
     const { body } = await daemon.api('GET', 'P/sessions');
     return body['items']?.[0]?.['id'] === undefined ? undefined : String(body['items'][0]['id']);
@@ -173,7 +173,7 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   await at(page, 'decision').waitFor();
   assert.match(await at(page, 'decision').innerText(), /triage#0 \S+ YES started session [0-9a-f-]+ spawn/);
   assert.equal(await page.locator('[data-testid="clause"][data-matched="true"]').count(), 2);
-  assert.match(await at(page, 'payload').innerText(), /<img src=x onerror=alert\(1\)>/);
+  assert.match(await at(page, 'payload').innerText(), /<img src=x onerror=alert\(1\)>\\u202egpj/);
   await go(page, `/events/${ids.missed}`, 'page-event');
   await at(page, 'instead').waitFor();
   const missed = await page.locator('[data-testid="clause"]', { has: at(page, 'instead') }).innerText();

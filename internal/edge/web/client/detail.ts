@@ -2,7 +2,7 @@
 
 import type { Origin } from '../../../../schemas/api/agents.ts';
 import type { Diagnostic } from '../../../../schemas/api/common.ts';
-import { capital, type Content, html, type Markup, Status } from './kit.ts';
+import { capital, type Content, html, type Markup, Status, visible } from './kit.ts';
 import { setQuery } from './pages.ts';
 
 /** Facts of a thing, those without a value left out. */
@@ -59,8 +59,7 @@ function Excerpt(props: {
     const shown = html`<span class="line">${`${number} | ${text}\n`}</span>`;
     if (line + index !== props.at) return [shown];
     // Tabs stay tabs, so that the caret stands under its character however wide they are shown.
-    const indent = [...text]
-      .slice(0, column - 1)
+    const indent = [...visible([...text].slice(0, column - 1).join(''))]
       .map((sign) => (sign === '\t' ? '\t' : ' '))
       .join('');
     return [

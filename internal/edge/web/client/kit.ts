@@ -11,8 +11,21 @@ import type { Place } from './pages.ts';
 export type Markup = VNode;
 type Tag = (strings: TemplateStringsArray, ...values: unknown[]) => Markup;
 
+// What turns the order of the text around it, and what is no sign at all: with them a command or an address reads as another.
+const unseen = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+/** A text as it is shown: such characters by their number, as the command line shows them. */
+export const visible = (text: string): string =>
+  text.replace(unseen, (sign) => {
+    const code = sign.charCodeAt(0).toString(16);
+    return sign < '\u0100' ? `\\x${code.padStart(2, '0')}` : `\\u${code.padStart(4, '0')}`;
+  });
+const shown = (child: unknown): unknown =>
+  typeof child === 'string' ? visible(child) : Array.isArray(child) ? child.map(shown) : child;
+const make = ((type: string, props: null, ...children: unknown[]) =>
+  h(type, props, ...(children.map(shown) as string[]))) as typeof h;
+
 // The library's own type allows several roots; templates here have one.
-export const html = (htm as unknown as { bind(make: typeof h): Tag }).bind(h);
+export const html = (htm as unknown as { bind(make: typeof h): Tag }).bind(make);
 
 export type Content = Markup | string | number | null | undefined | readonly (Markup | string | null)[];
 
