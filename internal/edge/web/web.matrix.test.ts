@@ -47,6 +47,9 @@ for (const dark of isLong ? [false, true] : [false]) {
       await hold(page, `${path} full`, isLong);
       if (isLong) await walkIn(page, path, dark);
     }
+    const { body } = await shown.daemon.api('GET', 'P/events?limit=1&key=svc.project_resource_apply.completed');
+    await go(page, pathOf(root, `events/${String(body['items']?.[0]?.['id'])}`), 'page-event');
+    await hold(page, 'an event of a long key', false);
     assert.deepEqual(complaints, []);
     await context.close();
   });
