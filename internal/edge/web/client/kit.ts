@@ -194,16 +194,17 @@ export function Time(props: { readonly at: string; readonly isShort?: boolean })
   const ms = Date.parse(props.at) - Date.now();
   if (Number.isNaN(ms)) return html`<span>${props.at}</span>`;
   const [unit, size] = steps.find(([, each]) => Math.abs(ms) >= each) ?? (['second', 1_000] as const);
-  const text = relative[props.isShort === true ? 'narrow' : 'long'].format(Math.round(ms / size), unit);
+  const text = relative[props.isShort === true ? 'narrow' : 'long'].format(Math.trunc(ms / size), unit);
   const whole = absolute(props.at);
   return html`<time dateTime=${props.at} title=${whole} data-at=${whole} tabIndex=${0}>${text}</time>`;
 }
 
 /** `412 ms`, `3 s`, `2 m 41 s`. */
 export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.round(ms)}\u00a0ms`;
-  if (ms < 60_000) return `${Math.round(ms / 100) / 10}\u00a0s`;
-  return `${Math.floor(ms / 60_000)}\u00a0m\u00a0${Math.round((ms % 60_000) / 1_000)}\u00a0s`;
+  if (ms < 999.5) return `${Math.round(ms)}\u00a0ms`;
+  if (ms < 59_950) return `${Math.round(ms / 100) / 10}\u00a0s`;
+  const seconds = Math.round(ms / 1_000);
+  return `${Math.floor(seconds / 60)}\u00a0m\u00a0${seconds % 60}\u00a0s`;
 }
 
 /** In the place of what is not there yet; what is wrong is said elsewhere. */
