@@ -237,7 +237,15 @@ describe('git servers that swallow and trickle', () => {
     const hosts = async () =>
       (await db.query('select from svc.host_pauses where host = $1::text', [away.host])).rowCount;
     assert.equal(await hosts(), 1);
+    await db.query(`update svc.host_pauses set retry_at = now() + interval '1 hour' where host = $1::text`, [
+      away.host,
+    ]);
     await add('away-4', `${away.origin}/away-4.git`);
+    const first = await until(
+      'a first sync, which waits for no pause',
+      async () => (await runsOf(bench.daemon, 'away-4'))[0],
+    );
+    assert.deepEqual([word(first['reason']), word(first['condition'])], ['poll', 'unreachable']);
     await syncNow(bench.daemon, 'away-4');
     assert.equal((await runsOf(bench.daemon, 'away-4')).length >= 1, true, 'by hand it is tried all the same');
   });

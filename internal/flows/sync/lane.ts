@@ -202,6 +202,7 @@ export class SyncLane {
     const task = await takeTask(this.#ctx, {
       repositoryId,
       reason,
+      isAsked: due.isAsked,
       signal,
       health: this.#health,
       ports: this.#ports,

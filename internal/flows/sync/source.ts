@@ -366,7 +366,8 @@ const hostPause = { firstMs: 5_000, mostMs: 5 * 60_000 } as const;
 /**
  * Milliseconds for which a server is left alone when `failures` of its repositories in a row (1 is the first) could not
  * reach it: none for the first two, then five seconds, doubled with every further one, at most five minutes, spread by a
- * fifth. `askedMs` is what the server asks for; it is kept to, up to an hour.
+ * fifth. `askedMs` is what the server asked the last of them for; from the third on it is kept to, up to an hour. Before,
+ * it holds for the repository alone: a limit may be that of one credential, and delays no other's repositories.
  */
 export function hostPauseMs(input: {
   readonly failures: number;
@@ -374,6 +375,7 @@ export function hostPauseMs(input: {
   readonly random: number;
 }): number {
   const over = input.failures - hostFailuresMax;
-  const doubled = over < 0 ? 0 : Math.min(hostPause.firstMs * 2 ** Math.min(over, 30), hostPause.mostMs);
+  if (over < 0) return 0;
+  const doubled = Math.min(hostPause.firstMs * 2 ** Math.min(over, 30), hostPause.mostMs);
   return Math.round(Math.max(doubled * (0.9 + 0.2 * input.random), Math.min(input.askedMs, 60 * 60 * 1000)));
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { RepositoryState } from '../../adapters/store/repositories/repositories.ts';
 import { assess, contextOf } from './resolve.ts';
 import { compareRuns } from './run-record.ts';
-import { backOffMaxMs, backOffMs } from './source.ts';
+import { backOffMaxMs, backOffMs, hostPauseMs } from './source.ts';
 
 const state: RepositoryState = {
   appliedCommit: 'a',
@@ -73,8 +73,11 @@ test('a back-off never shrinks with more failures, and never exceeds fifteen min
     ),
   );
 });
-test('a pause that the server asks for is kept to', () => {
+test('a pause that the server asks for is kept to by the repository, and by its server from the third that it is asked of', () => {
   assert.equal(backOffMs({ failures: 1, intervalMs: 1000, random: 0, retryAfterMs: 120_000 }), 120_000);
+  const asked = (failures: number, askedMs: number): number => hostPauseMs({ failures, askedMs, random: 0.5 });
+  assert.deepEqual([asked(1, 120_000), asked(2, 120_000), asked(3, 120_000)], [0, 0, 120_000]);
+  assert.deepEqual([asked(3, 0), asked(4, 0), asked(30, 0), asked(3, 1e9)], [5_000, 10_000, 300_000, 3_600_000]);
 });
 
 const remote = {

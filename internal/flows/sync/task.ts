@@ -35,6 +35,8 @@ export interface SyncTask {
 export interface TakeOptions {
   readonly repositoryId: string;
   readonly reason: WishReason;
+  /** Somebody asked for it, be it for no more than a look, as who has just added the repository: that waits for no pause. */
+  readonly isAsked: boolean;
   readonly signal: AbortSignal;
   readonly health: HostHealth;
   readonly ports: SyncPorts;
@@ -58,7 +60,7 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
   const reason = (waiting?.reason ?? options.reason) as WishReason;
   const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
   const host = hostOf(repository);
-  const isTurn = reason === 'poll' || reason === 'resync';
+  const isTurn = !options.isAsked && (reason === 'poll' || reason === 'resync');
   return {
     ctx,
     ports,
