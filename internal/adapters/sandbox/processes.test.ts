@@ -5,8 +5,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { guardScript } from './guard.ts';
-import { fromProc, fromPs, markerName, type ProcessTable } from './process-table.ts';
+import { fromProc, fromPs, markerName, type ProcessTable, processTable } from './process-table.ts';
+import { runningIds } from './processes.ts';
 import { runId } from './test-support.ts';
 
 const tables: readonly (readonly [string, ProcessTable])[] = [
@@ -51,3 +53,31 @@ for (const [name, table] of tables) {
     }
   });
 }
+
+test('who asks for a look before one begins has it in common, and who asks while one goes on has one that begins later', async (t) => {
+  const begun: PromiseWithResolvers<never[]>[] = [];
+  t.mock.method(processTable, 'list', () => {
+    const look = Promise.withResolvers<never[]>();
+    begun.push(look);
+    return look.promise;
+  });
+  const beginning = async (nth: number): Promise<void> => {
+    while (begun.length < nth) await setImmediate();
+  };
+  const first = Promise.all(Array.from({ length: 100 }, () => runningIds('nobody')));
+  await beginning(1);
+  const second = [runningIds('nobody'), runningIds('nobody')];
+  begun[0]?.resolve([]);
+  await first;
+  await beginning(2);
+  begun[1]?.reject(new Error('no list'));
+  assert.deepEqual(
+    (await Promise.allSettled(second)).map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  const third = runningIds('nobody');
+  await beginning(3);
+  begun[2]?.resolve([]);
+  assert.deepEqual(await third, []);
+  assert.equal(begun.length, 3);
+});

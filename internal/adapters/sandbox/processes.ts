@@ -32,8 +32,32 @@ interface Found {
 /** Time to wait for killed processes to be gone, in milliseconds. */
 const goneAfterMs = 10_000;
 
-const listed = async (): Promise<Found[]> =>
-  (await processTable.list()).map((one) => ({ ...one, marker: one.marker === null ? null : parseMarker(one.marker) }));
+/** The part of the time that looks may take; each reads of every process of the machine, and in one go. */
+const lookShare = 0.25;
+let looking: Promise<Found[]> = Promise.resolve([]);
+let nextLook: Promise<Found[]> | undefined;
+let restsUntil = 0;
+
+/**
+ * A look that begins after it is asked for, one for all that ask before it begins: when a daemon drains, each of its
+ * sandboxes looks several times.
+ */
+function listed(): Promise<Found[]> {
+  nextLook ??= lookAfter(looking);
+  return nextLook;
+}
+
+async function lookAfter(last: Promise<Found[]>): Promise<Found[]> {
+  await last.catch(() => undefined);
+  await sleep(Math.max(0, restsUntil - performance.now()));
+  looking = nextLook ?? last;
+  nextLook = undefined;
+  const begun = performance.now();
+  const all = await processTable.list();
+  const now = performance.now();
+  restsUntil = now + (now - begun) * (1 / lookShare - 1);
+  return all.map((one) => ({ ...one, marker: one.marker === null ? null : parseMarker(one.marker) }));
+}
 
 /** Processes whose marker is wanted, those of `group`, and what descends from either. */
 async function select(wanted: (marker: Marker) => boolean, group: number | undefined): Promise<Found[]> {
