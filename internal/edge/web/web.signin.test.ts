@@ -7,10 +7,12 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { startBrowser } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { refreshGroups } from '../../flows/signin/signin.ts';
 import { type OidcPeer, startOidcPeer } from '../../base/testkit/oidc-peer.ts';
+import { at as part, root, signInOn } from './web-testkit.ts';
 
 let daemon: TestDaemon;
 let peer: OidcPeer;
@@ -356,6 +358,20 @@ test('teams of the code host are asked about by the hour too, each refresh token
   host.refreshToken = 'revoked';
   await refreshGroups(at(444));
   assert.deepEqual([host.refreshed, (await again()).status], [7, 401]);
+});
+
+test('who loses a project while a page of it is open is told that, and not to sign in', async () => {
+  const email = 'vera@example.org';
+  await daemon.api('POST', '/api/v1/orgs/default/members', { email, role: 'member' });
+  const { body: member } = await daemon.api('POST', 'P/members', { email, role: 'viewer' });
+  const { body } = await daemon.api('POST', '/api/v1/orgs/default/tokens', { email, name: 'own' });
+  const browser = await startBrowser();
+  const { page } = await signInOn(await browser.open(), daemon, `${root}/events`, { token: String(body['token']) });
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  await daemon.api('DELETE', `P/members/${String(member['principalId'])}`);
+  await part(page, 'live-state').getByText('not visible to you').waitFor();
+  assert.equal(await part(page, 'live-state').getByRole('link').count(), 0);
+  await browser.close();
 });
 
 test('tokens do not sign in where they are switched off, but the one of the data directory does, and it is told', async () => {

@@ -4,7 +4,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call, earlyPath, prefetched, signinAddress } from './api.ts';
+import { call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
 import { absolute, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
@@ -35,11 +35,21 @@ const liveKinds = { live: 'good', stale: 'wait', 'signed-out': 'bad' } as const;
 /** Whether what is shown follows what happens; where it does not, since when. */
 function Live(): Markup {
   const { state, isKnown, heardAt } = useLiveState();
+  // The stream ends for who lost the project, too: whoever is still known here would sign in for nothing.
+  const [isBarred, setBarred] = useState(false);
+  useEffect(() => {
+    setBarred(false);
+    if (state === 'signed-out')
+      void fetchApi('/api/v1/me').then(
+        ({ ok }) => setBarred(ok),
+        () => undefined,
+      );
+  }, [state]);
   const since = heardAt === 0 || state === 'live' ? '' : ` since ${absolute(new Date(heardAt).toISOString())}`;
-  const text = isKnown ? `${liveWords[state]}${since}` : 'connecting';
+  const text = isKnown ? `${isBarred ? 'not visible to you' : liveWords[state]}${since}` : 'connecting';
   return html`<span class=${`status ${isKnown ? liveKinds[state] : 'off'}`} role="status" data-testid="live-state" data-state=${state}>
     <span aria-hidden="true">${isKnown ? liveShapes[state] : '○'}</span> ${text}
-    ${state === 'signed-out' ? html` <a href=${signinAddress()}>Sign in</a>` : null}</span>`;
+    ${state === 'signed-out' && !isBarred ? html` <a href=${signinAddress()}>Sign in</a>` : null}</span>`;
 }
 
 function Zone(): Markup {
