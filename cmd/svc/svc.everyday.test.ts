@@ -302,6 +302,8 @@ test('init writes a tree that compiles, names the schema that the server serves,
   assert.equal((await fetch(url.replace('agent.json', 'agent-v1.json'))).status, 200);
   assert.equal((await fetch(url.replace('agent.json', 'agent-v9.json'))).status, 404);
   assert.equal((await svc(['init', 'first', '--name', 'helper'])).code, 1);
+  // What is to be typed next stands there as a shell takes it.
+  assert.match(await ok('init', "it's $HOME"), /^svc validate 'it'\\''s \$HOME' /m);
   await ok('init', 'second', '--event', 'codehost.push', '--schema', 'https://example.com/agent.json');
   assert.equal((await svc(['validate', 'second', '--strict'])).code, 0);
   const alone = await callSvc(place, ['init', 'third']);

@@ -123,7 +123,8 @@ export const initCommand: Handler = async (call) => {
     throw refusal('cannot-write', `${given} cannot be written (${(error as NodeJS.ErrnoException).code})`);
   }
   const told = paths.map((path) => relative(root, path));
-  const at = given === '.' ? '.' : given;
+  const bare = given.startsWith('-') ? `./${given}` : given;
+  const at = /^[\w./@:%+,=-]+$/.test(bare) ? bare : `'${bare.replaceAll("'", `'\\''`)}'`;
   const next = [
     [`svc validate ${at}`, 'what it means, without a server'],
     [`svc dev ${wishes.name} ${at === '.' ? '' : `${at} `}--message hello`, 'talk to it here'],
