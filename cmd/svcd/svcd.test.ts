@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   apiClient,
   embeddedPid,
@@ -87,8 +88,15 @@ describe('svcd with nothing configured', () => {
     const { url } = await daemon.ready;
     const server = await embeddedPid(data.path);
     assert.ok(server !== undefined);
+    // It cannot be for a while, as on a disk that is full.
+    const settings = join(data.path, 'postgres', 'postgresql.auto.conf');
+    const good = await readFile(settings, 'utf8');
+    await writeFile(settings, 'nonsense = 1\n');
     process.kill(server, 'SIGKILL');
     const deadline = performance.now() + 120_000;
+    while (!daemon.stderr().includes('database.restart_failed') && performance.now() < deadline) await sleep(20);
+    assert.equal((await fetch(`${url}/readyz`)).status, 503);
+    await writeFile(settings, good);
     let status = 0;
     while (status !== 200 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 50));

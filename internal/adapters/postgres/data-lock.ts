@@ -33,8 +33,14 @@ export async function lockDataDir(dataDir: string): Promise<DataLock> {
   for (let attempt = 1; ; attempt += 1) {
     // Renamed into place: a reader never sees half of it.
     const draft = join(dataDir, `.${name}`);
-    await writeFile(draft, `${process.pid} ${started}\n`, { mode: 0o600 });
-    await rename(draft, path);
+    try {
+      await writeFile(draft, `${process.pid} ${started}\n`, { mode: 0o600 });
+      await rename(draft, path);
+    } catch (error) {
+      // A disk that is full: nobody would look for it again.
+      await rm(draft, { force: true });
+      throw error;
+    }
     const other = await findOther(dataDir, name);
     if (other === undefined) return { release: () => rm(path, { force: true }) };
     await rm(path, { force: true });

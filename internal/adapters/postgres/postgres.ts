@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { keepTrying } from './keep-trying.ts';
 import { processesIn, processState } from './process-state.ts';
 import {
   type Account,
@@ -24,7 +25,7 @@ export interface Embedded {
   readonly url: string;
   /** Process of the server that runs now. */
   pid(): number;
-  /** Resolves when the server has ended by itself and could not be started again. */
+  /** Resolves when the server has ended by itself and could not be started again for five minutes. */
   readonly lost: Promise<void>;
   /** Fast shutdown: connections are cut, everything committed is on disk. Safe twice. */
   stop(): Promise<void>;
@@ -40,6 +41,8 @@ export interface EmbeddedOptions {
 const user = 'svc';
 const startTimeoutMs = 60_000;
 const stopTimeoutMs = 30_000;
+/** For how long a server that has died is started again before it counts as lost. */
+const restartForMs = 5 * 60_000;
 
 /** Starts, or finds running, the server of this data directory; the database `svc` exists when it resolves. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
@@ -52,30 +55,29 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const url = `postgres://${user}:${password}@127.0.0.1:${at.port}/svc`;
   await ensureDatabase(url);
   let stopping: Promise<void> | undefined;
-  let restarting: Promise<void> | undefined;
-  // A server that dies under us (killed, out of memory) is started again at its address; recovery is its own work.
+  let restarting = Promise.resolve(true);
+  const leaving = new AbortController();
+  // A server that dies under us (killed, out of memory) is started again at its address; recovery is its own work. Where it
+  // cannot be, as on a disk that is full, that is tried for as long as somebody may need to make room.
+  const restart = async (): Promise<boolean> => {
+    const onError = (error: unknown): void => options.log.error({ err: error }, 'database.restart_failed');
+    const again = await keepTrying(() => launch(at.port), restartForMs, leaving.signal, onError).catch(() => undefined);
+    at = again ?? at;
+    return again !== undefined;
+  };
   const watch = async (): Promise<void> => {
     for (;;) {
       await at.ended;
-      if (stopping !== undefined) return new Promise<void>(() => undefined);
+      if (leaving.signal.aborted) return new Promise<void>(() => undefined);
       options.log.error({ pid: at.pid }, 'database.died');
-      try {
-        const again = launch(at.port);
-        restarting = again.then(
-          () => undefined,
-          () => undefined,
-        );
-        at = await again;
-      } catch (error) {
-        options.log.error({ err: error }, 'database.restart_failed');
-        return;
-      }
+      restarting = restart();
+      if (!(await restarting) && !leaving.signal.aborted) return;
     }
   };
   const end = async (): Promise<void> => {
+    leaving.abort();
     // One that is being started again when it is to stop would outlive us.
-    await restarting;
-    await stop(at.pid, options.log);
+    if (await restarting) await stop(at.pid, options.log);
   };
   return { url, pid: () => at.pid, lost: watch(), stop: () => (stopping ??= end()) };
 }
