@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -263,4 +265,28 @@ test('doctor passes on a sound installation and fails on a bad token', async () 
   assert.equal(bad.code, 1);
   assert.match(bad.stdout, /✗ token/);
   assert.ok(!`${bad.stdout}${bad.stderr}`.includes('wrong-and-not-shown'));
+});
+
+test('doctor sends nobody after a missing key while it is the database that is away', async () => {
+  let failed = ['database', 'keys'];
+  const server = createServer((request, response) => {
+    const checks = failed.map((name) => ({ name, ok: false, reason: 'The database cannot be reached.' }));
+    const status = request.url === '/readyz' ? 503 : 200;
+    response
+      .writeHead(status, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ status: 'unready', checks }));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const told = async (): Promise<string> =>
+    (await svc(['doctor'], { env: { SVC_URL: `http://127.0.0.1:${port}` } })).stdout;
+  try {
+    const away = await told();
+    assert.match(away, /✗ database .*\n +→ look after its server: does it run, is its disk full/);
+    assert.doesNotMatch(away, /missing key/);
+    failed = ['keys'];
+    assert.match(await told(), /✗ keys .*\n +→ put the missing key back/);
+  } finally {
+    server.close();
+  }
 });

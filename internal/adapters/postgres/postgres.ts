@@ -305,10 +305,10 @@ async function untilReady(cluster: string, pid: number, logFile: string, ended: 
     if (running?.pid === pid && running.ready) return { ...running, ended };
     await sleep(5);
   }
-  const text = await readFile(logFile, 'utf8').catch(() => '');
-  throw new Error(
-    `the embedded database did not start: ${text.trim().split('\n').slice(-3).join(' ') || 'it says nothing'} (see ${logFile})`,
-  );
+  const said = (await readFile(logFile, 'utf8').catch(() => '')).trim().split('\n');
+  // What it told those who came meanwhile is not why.
+  const why = said.filter((line) => !/FATAL: {2}the database system is /.test(line)).slice(-3);
+  throw new Error(`the embedded database did not start: ${why.join(' ') || 'it says nothing'} (see ${logFile})`);
 }
 
 /** postmaster.pid, by line: process, directory, start time, port, socket directory, address, shared memory, status. */

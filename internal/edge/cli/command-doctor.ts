@@ -164,8 +164,10 @@ async function checkReady(server: ServerSettings): Promise<DoctorCheck[]> {
   const text = await response.text();
   if (response.ok) return [{ name: 'ready', status: 'ok', message: 'the daemon takes work' }];
   const reasons = unreadyReasons(text);
+  // While the database is away, nothing else is known, the keys neither.
+  const isAway = reasons.some(({ name }) => name === 'database');
   if (reasons.length > 0)
-    return reasons.map(({ name, reason }) => ({ name, status: 'error', message: reason, ...hintOf(name) }));
+    return reasons.map(({ name, reason }) => ({ name, status: 'error', message: reason, ...hintOf(name, isAway) }));
   return [
     { name: 'ready', status: 'error', message: `not ready: ${text.slice(0, 300)}`, hint: 'the daemon’s log tells why' },
   ];
@@ -185,8 +187,12 @@ function unreadyReasons(text: string): { name: string; reason: string }[] {
     .map(({ name, reason }) => ({ name, reason: reason ?? '-' }));
 }
 
-const hintOf = (name: string): { hint?: string } =>
-  name === 'keys' ? { hint: 'put the missing key back into SVC_MASTER_KEY_FILE; it is read again within seconds' } : {};
+const hintOf = (name: string, isAway: boolean): { hint?: string } => {
+  if (name === 'database')
+    return { hint: 'look after its server: does it run, is its disk full; the daemon’s log tells why' };
+  if (name !== 'keys' || isAway) return {};
+  return { hint: 'put the missing key back into SVC_MASTER_KEY_FILE; it is read again within seconds' };
+};
 
 async function checkToken(server: ServerSettings, call: Call): Promise<DoctorCheck[]> {
   if (server.token === undefined) {
