@@ -11,6 +11,7 @@ import {
   type UpstreamAnswer,
   UpstreamFailure,
 } from '../../adapters/providers/model/model.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import type { ModelCallEnd } from '../../flows/ports.ts';
 import type { CallOutcome } from '../../flows/sessions/sessions.ts';
 import { Refusal, sendRefusal } from './refusal.ts';
@@ -26,6 +27,8 @@ export interface Relayed {
 const errorMaxBytes = 65_536;
 const peekMaxBytes = 65_536;
 const messageMax = 500;
+/** Of an answer, between two turns of the event loop. */
+const sliceBytes = 8_192;
 const isRetryable = (status: number): boolean => status === 408 || status === 429 || status >= 500;
 
 /** One attempt: the answer, what was read of it already, and the rest. */
@@ -168,14 +171,24 @@ async function passAnswer(
   response.writeHead(answer.status, answer.headers);
   if (sse) response.flushHeaders();
   let bytes = 0;
+  let unyielded = 0;
   let broken: string | undefined;
   try {
     for await (const chunk of chunksOf(attempt)) {
+      call.signal.throwIfAborted();
       bytes += chunk.length;
       if (bytes > deps.limits.answerMaxBytes) throw new Error('too large');
-      const hasRoom = response.write(chunk);
-      meter?.push(chunk);
-      if (!hasRoom) await once(response, 'drain', { signal: call.signal });
+      response.write(chunk);
+      for (let at = 0; at < chunk.length; at += sliceBytes) {
+        const slice = chunk.subarray(at, at + sliceBytes);
+        meter?.push(slice);
+        unyielded += slice.length;
+        if (unyielded < sliceBytes) continue;
+        // What is buffered comes without a turn of the event loop, and short lines cost many times their bytes.
+        unyielded = 0;
+        await yieldToEventLoop();
+      }
+      if (response.writableNeedDrain) await once(response, 'drain', { signal: call.signal });
     }
   } catch {
     answer.body.destroy();

@@ -34,3 +34,26 @@ test('empty lines are neither joined nor parsed: a stream may hold nothing else'
     assert.ok(cost < 5, `${cost} calls for 1,000 empty lines`);
   }
 });
+
+test('a line of very many values, or that is no object, never becomes values; its usage is found at its end', (t) => {
+  const many = (value: string): string => `${value},`.repeat(60_000);
+  const cases: readonly (readonly [boolean, string])[] = [
+    ...['[]', '{}', '"a"'].map(
+      (value) => [true, `data: {"type":"x","a":[${many(value)}0],"usage":{"input_tokens":7}}`] as const,
+    ),
+    [true, 'data:x'],
+    [true, 'data:\r'],
+    [false, `{"a":[${many('[]')}0],"usage":{"input_tokens":7}}`],
+    [false, `${'{x\n'.repeat(400_000)}"usage":{"input_tokens":7}`],
+  ];
+  for (const [sse, line] of cases) {
+    const read = t.mock.method(JSON, 'parse');
+    const meter = createMeter('messages', { sse, inputTokens: 1 });
+    meter.push(Buffer.from(`${line}\n\n`));
+    const { usage } = meter.end();
+    const texts = read.mock.calls.map(({ arguments: [text] }) => text);
+    read.mock.restore();
+    assert.equal(usage?.inputTokens, line.includes('usage') ? 7 : 1, line.slice(0, 40));
+    assert.deepEqual(texts, line.includes('usage') ? ['{"input_tokens":7}'] : [], line.slice(0, 40));
+  }
+});

@@ -1,13 +1,12 @@
 // Reads the usage of an answer while it passes by: chunks go in, nothing is held back, at most one line is kept.
 
 import type { Usage } from '../../../core/money/money.ts';
-import { readLines } from './lines.ts';
+import { keepText, readLines } from './lines.ts';
 import { charactersPerToken } from './request.ts';
 import { isData, messagesUsage, parsed, reportedUsage, usageInTail } from './usage.ts';
 import type { Wire } from './wire.ts';
 
-const lineMaxBytes = 1_048_576;
-const tailBytes = 65_536;
+const limits = { bytesMax: 1_048_576, valuesMax: 50_000, tailBytes: 65_536 } as const;
 
 export interface Metered {
   /** Null where the answer is a failure that nothing was made for. */
@@ -23,6 +22,9 @@ export interface Meter {
   /** What is known by now; after the last chunk, or when the answer was cut. */
   end(): Metered;
 }
+
+/** Space, tab and the line breaks. */
+const blank = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
 type Data = { readonly [key: string]: unknown };
 interface Seen {
@@ -44,32 +46,35 @@ const unseen = (): Seen => ({ usage: {}, isFinal: false, characters: 0, searches
  */
 export function createMeter(wire: Wire, options: { readonly sse: boolean; readonly inputTokens: number }): Meter {
   const seen = unseen();
-  const reader = readLines({ lineMaxBytes: lineMaxBytes, tailBytes: tailBytes }, (text, isCut) => {
-    // A stream is half of them; as a document each would be an exception.
-    if (text === '') return;
-    if (isCut) return tail(seen, text);
-    if (options.sse) return text.startsWith('data:') ? event(wire, seen, parsed(text.slice(5))) : undefined;
-    // A plain answer is one document; written over several lines it is read by its end.
-    const document = parsed(text);
-    if (isData(document)) whole(wire, seen, document);
-    else tail(seen, text);
+  if (!options.sse) return plainMeter(wire, seen, options.inputTokens);
+  const reader = readLines(limits, (text, isCut) => {
+    if (isCut) tail(wire, seen, text);
+    else if (text.startsWith('data:')) event(wire, seen, parsed(text.slice(5)));
   });
-  const plain: Buffer[] = [];
-  let plainBytes = 0;
   return {
-    push(chunk) {
-      if (options.sse || plainBytes > lineMaxBytes) return reader.push(chunk);
-      plain.push(chunk);
-      plainBytes += chunk.length;
-      if (plainBytes > lineMaxBytes) for (const each of plain.splice(0)) reader.push(each);
-    },
+    push: (chunk) => reader.push(chunk),
     end() {
-      if (plain.length > 0) {
-        const document = parsed(Buffer.concat(plain.splice(0)).toString('utf8'));
-        if (isData(document)) whole(wire, seen, document);
-      }
       reader.end();
       return result(wire, seen, options.inputTokens);
+    },
+  };
+}
+
+/** A plain answer is one document. A large one is read by its end. */
+function plainMeter(wire: Wire, seen: Seen, inputTokens: number): Meter {
+  const kept = keepText(limits);
+  return {
+    push(chunk) {
+      // What a provider sends so that nobody hangs up is no part of it, however much it is.
+      const from = kept.length === 0 ? chunk.findIndex((byte) => !blank.has(byte)) : 0;
+      if (from >= 0) kept.add(chunk.subarray(from));
+    },
+    end() {
+      const { text, isCut } = kept.take();
+      const document = isCut ? undefined : parsed(text);
+      if (isCut) tail(wire, seen, text);
+      else if (isData(document)) whole(wire, seen, document);
+      return result(wire, seen, inputTokens);
     },
   };
 }
@@ -107,11 +112,11 @@ function summed(wire: Wire, seen: Seen, estimate: number): Metered {
   };
 }
 
-/** The end of a line that was too long to keep. */
-function tail(seen: Seen, text: string): void {
+/** The end of what was too much to keep. */
+function tail(wire: Wire, seen: Seen, text: string): void {
   const usage = usageInTail(text);
   if (!isData(usage)) return;
-  seen.usage = { ...seen.usage, ...usage };
+  seen.usage = wire === 'messages' ? { ...seen.usage, ...toldIn(usage) } : usage;
   seen.isFinal = true;
 }
 

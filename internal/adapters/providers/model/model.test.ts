@@ -366,7 +366,7 @@ describe('usage', () => {
 
 describe('lines', () => {
   test('are cut as text is, and a long one keeps its end alone', () => {
-    const limits = { lineMaxBytes: 20, tailBytes: 5 };
+    const limits = { bytesMax: 20, valuesMax: 20, tailBytes: 5 };
     fc.assert(
       fc.property(fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '\n', '\r'), maxLength: 30 })), (chunks) => {
         const seen: [string, boolean][] = [];
