@@ -8,7 +8,7 @@ import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
 import { offerHold, putHold, takeOverSessions } from './holds.ts';
 import { askPermission, closePermission, decidePermission } from './permissions.ts';
 import { claimSessions } from './places.ts';
-import { askStop, beginTurn } from './turns.ts';
+import { askStop, beginTurn, endTurn } from './turns.ts';
 
 let t: TestDatabase;
 const projectId = randomUUID();
@@ -158,9 +158,10 @@ test('whoever is known to be dead loses its sessions at once, and who is not kee
 
 test('what somebody stopped does not come back with a host that was lost before it heard of it', async () => {
   await t.db.query('delete from svc.sessions');
-  await queue(2);
-  const [stopped, cut] = (await claim(randomUUID())) as [Lease, Lease];
-  for (const lease of [stopped, cut]) {
+  await queue(4);
+  const [stopped, cut, died, alone] = (await claim(randomUUID())) as [Lease, Lease, Lease, Lease];
+  const turns = new Map<Lease, string>();
+  for (const lease of [stopped, cut, died, alone]) {
     const { rows } = await t.db.query<{ seq: number }>(
       `with up as (update svc.sessions set state = 'idle' where id = $1::uuid)
        select seq from svc.inbox where session_id = $1::uuid`,
@@ -168,8 +169,9 @@ test('what somebody stopped does not come back with a host that was lost before 
     );
     const turn = { id: randomUUID(), seqs: rows.map(({ seq }) => seq), now: new Date() };
     assert.equal(await beginTurn(t.db, lease, turn), 1);
+    turns.set(lease, turn.id);
   }
-  assert.equal(await askStop(t.db, stopped.sessionId), 1);
+  for (const { sessionId } of [stopped, died]) assert.equal(await askStop(t.db, sessionId), 1);
   for (const { sessionId } of [stopped, cut]) await lapse(sessionId);
   assert.equal((await suspendLapsed(t.db)).length, 2);
   const left = async ({ sessionId }: Lease): Promise<unknown> => {
@@ -182,6 +184,13 @@ test('what somebody stopped does not come back with a host that was lost before 
   };
   assert.deepEqual(await left(stopped), ['cancelled', 'cancelled', 'done', true]);
   assert.deepEqual(await left(cut), ['lost', null, 'pending', false]);
+  // The harness died by itself before its host heard of it.
+  const lost = { state: 'lost', stopReason: 'lost', error: 'e', usage: {}, messages: 'pending', reason: null } as const;
+  for (const lease of [died, alone]) {
+    assert.ok(await endTurn(t.db, lease, { ...lost, id: turns.get(lease) ?? '', now: new Date() }));
+  }
+  assert.deepEqual(await left(died), ['cancelled', 'cancelled', 'done', true]);
+  assert.deepEqual(await left(alone), ['lost', 'lost', 'pending', false]);
   await t.db.query('delete from svc.sessions');
 });
 

@@ -94,9 +94,12 @@ export async function beginTurn(
   return rows[0]?.number;
 }
 
+/** SQL: of a turn that `endTurn` ends, whether somebody asked for its end who was not heard any more. */
+const isStopped = `(stop_asked and $9::text = 'pending')`;
+
 /**
  * Ends a turn: its messages are `done`, go back to wait (`pending`) or are given up (`failed`), and the session is idle.
- * False where the lease is gone.
+ * Those of a turn that somebody stopped are `done` where they would wait, whatever ended it first. False where the lease is gone.
  */
 export async function endTurn(
   sql: Sql,
@@ -122,12 +125,15 @@ export async function endTurn(
          where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission', 'interrupting')
          returning id
      ), turn as (
-       update svc.turns set state = $5::text, stop_reason = $6::text, error = $7::text, usage = $8::jsonb,
+       update svc.turns set state = case when ${isStopped} then 'cancelled' else $5::text end,
+           stop_reason = case when ${isStopped} then 'cancelled' else $6::text end, error = $7::text, usage = $8::jsonb,
            ended_at = $4::timestamptz
          where id = $3::uuid and state = 'running' and exists (select from own)
+         returning ${isStopped} as stopped
      ), inbox as (
-       update svc.inbox set state = $9::text, reason = case when $9::text = 'failed' then $7::text end,
-           turn_id = case when $9::text = 'pending' then null else turn_id end,
+       update svc.inbox set state = case when (select stopped from turn) then 'done' else $9::text end,
+           reason = case when $9::text = 'failed' then $7::text end,
+           turn_id = case when $9::text = 'pending' and (select stopped from turn) is not true then null else turn_id end,
            attempts = case when $10::boolean then greatest(attempts - 1, 1) else attempts end
          where session_id in (select id from own) and turn_id = $3::uuid and state = 'in_flight'
      )
