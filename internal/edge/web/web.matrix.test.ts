@@ -230,6 +230,7 @@ test('single keys can be switched off, and stay off', { skip: !isLong }, async (
 
 test('a daemon that is gone for a moment is said, and followed again: no row is lost, none is there twice', async () => {
   const { page, context } = await signedIn();
+  const { page: other } = await signedIn();
   await go(page, `${root}/events`, 'page-events');
   await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
   // Of rows that are not all in the document: how many there are, and where each stands.
@@ -240,6 +241,7 @@ test('a daemon that is gone for a moment is said, and followed again: no row is 
   assert.equal(await table.locator('tbody tr').last().getAttribute('aria-rowindex'), '51');
   await shown.daemon.stop();
   await page.locator('[data-testid="live-state"][data-state="stale"]').waitFor();
+  await other.locator('nav a', { hasText: 'Spend' }).click();
   // What answers again is another version: its scripts have other addresses.
   await page.route('**/assets/*/live.ts', (route) => route.fulfill({ status: 404 }));
   assert.ok((await page.locator('tbody tr').count()) > 0, 'what was read stays');
@@ -255,6 +257,7 @@ test('a daemon that is gone for a moment is said, and followed again: no row is 
   await at(page, 'new-rows').click();
   for (const id of sent) assert.equal(await at(page, `row-event-${id}`).count(), 1, id);
   assert.match(await at(page, 'newer').innerText(), /has been updated.*Load it again/);
+  await at(other, 'page-spend').waitFor();
   await context.close();
 });
 

@@ -2,7 +2,7 @@
 // address names. Pages are modules of their own (pages.ts); this one holds nothing of them.
 
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
 import { call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
 import { absolute, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
@@ -106,8 +106,16 @@ function Projects({ me, again }: { readonly me: Me; readonly again: () => void }
   return module === undefined ? html`<p class="empty">Reading…</p>` : html`<${module.Page} me=${me} again=${again} />`;
 }
 
-const Unloaded = ({ title }: { readonly title: string }): Markup =>
-  html`<section><h1>${title}</h1><p class="failure" role="alert">This page could not be loaded: the service was not reached, or has been updated. <a href=${location.href} target="_self">Load it again</a></p></section>`;
+function Unloaded({ title }: { readonly title: string }): Markup {
+  const { state, isKnown } = useLiveState();
+  const wasAway = useRef(false);
+  useEffect(() => {
+    // A module that did not come is not asked for again in this document: a new one is, when the service is back.
+    if (isKnown && state === 'stale') wasAway.current = true;
+    else if (wasAway.current && state === 'live') location.reload();
+  }, [isKnown, state]);
+  return html`<section><h1>${title}</h1><p class="failure" role="alert">This page could not be loaded: the service was not reached, or has been updated. <a href=${location.href} target="_self">Load it again</a></p></section>`;
+}
 
 type Component = (props: PageProps) => Markup;
 const loaded = new Map<string, Component>();
