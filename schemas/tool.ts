@@ -87,6 +87,7 @@ export const svcTool = group(
   'Coordination: spawning, messaging and binding sessions, and introspection.',
   { example: { kind: 'local', implementation: 'svc' } },
 );
+const chatAuthExample = 'For example: auth: { kind: connection, provider: chat, connection: team-chat }';
 export const chatAuth = variants(
   'kind',
   {
@@ -108,6 +109,9 @@ export const chatAuth = variants(
   {
     required: true,
     what: 'a map with a kind',
+    // A path alone does not tell it from the auth of a remote tool.
+    lacking: chatAuthExample,
+    hint: chatAuthExample,
     example: { kind: 'connection', provider: 'chat', connection: 'team-chat' },
   },
 );

@@ -154,13 +154,16 @@ const nicknames: { readonly [word: string]: string } = {
   '@annually': '0 0 1 1 *',
 };
 
-/** Five fields for what other schedulers take: a nickname, and seconds before the minute. */
+/** Five fields for what other schedulers take: a nickname, and a time zone or seconds before the minute. */
 function meantCron(value: string): string | null {
-  const [, ...rest] = value.trim().split(/[ \t]+/);
+  const [first, ...rest] = value.trim().split(/[ \t]+/);
   const nickname = nicknames[value.trim().toLowerCase()];
   if (nickname !== undefined) return `Write '${nickname}'`;
   const five = rest.join(' ');
-  return checkCron(five) === null ? `Leave the seconds out: '${five}'` : null;
+  if (checkCron(five) !== null) return null;
+  const zone = /^(?:CRON_)?TZ=(.+)$/i.exec(first ?? '')?.[1];
+  if (zone === undefined) return `Leave the seconds out: '${five}'`;
+  return checkTimezone(zone) ? `Write cron: '${five}' and timezone: ${zone}` : `Write cron: '${five}'`;
 }
 
 const timezoneText: Reader<string> = (check, spot) => {

@@ -110,6 +110,14 @@ function eitherReader(desc: AnyEither): Reader<unknown> {
   };
 }
 
+/** A dot path without what no path has: empty segments, and whitespace around one. */
+function plainPath(key: string, prefix: string): string {
+  const isPrefixed = key.trimStart().startsWith(prefix);
+  const segments = (isPrefixed ? key.trimStart().slice(prefix.length) : key).split('.').map((part) => part.trim());
+  const named = segments.filter((part) => part !== '');
+  return named.length > 1 || isPrefixed ? `${prefix}${named.join('.')}` : named.join('');
+}
+
 /** A map of keys that the author chooses; the value under a key that cannot be one is judged all the same. */
 export function recordReading<T>(desc: AnyKeyed, read: Reader<T>): Reader<{ readonly [key: string]: T }> {
   const whole = new RegExp(desc.pattern === undefined ? '^[^]' : `^(?:${desc.pattern})$`, 'u');
@@ -119,7 +127,8 @@ export function recordReading<T>(desc: AnyKeyed, read: Reader<T>): Reader<{ read
     const path = pathOf(spot.trail);
     const shown = key.slice(0, 80).toWellFormed();
     const prefixed = desc.keyPrefix !== undefined && whole.test(desc.keyPrefix + key);
-    const plain = shown.replaceAll(/[^A-Za-z0-9_]/g, '_');
+    const plain =
+      desc.keyPrefix === undefined ? shown.replaceAll(/[^A-Za-z0-9_]/g, '_') : plainPath(shown, desc.keyPrefix);
     const mended = prefixed
       ? `Write ${desc.keyPrefix}${shown}`
       : whole.test(plain)

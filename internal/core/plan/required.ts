@@ -46,7 +46,7 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
   }
   if (at.trigger.optional === true) return skipped;
   const path = ['triggers', at.ordinal, 'connection'];
-  const hint = `Add the connection, or set optional: true to skip the trigger until it is there.`;
+  const hint = 'Add the connection, or set optional: true to skip the trigger until it is there.';
   if (connection?.provider === source) {
     // The key is left out: several keys share one `connection`, and one mistake is told once (docs/reference/compile.md#files).
     const message = `Connection ${name} has no active grant, and ${source} events need one`;
@@ -54,7 +54,10 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
   } else {
     const what = connection === undefined ? 'does not exist' : `is a ${connection.provider} connection`;
     const message = `Connection ${name} ${what}; ${source} events need a ${source} connection`;
-    report({ resource: at.agent, path, code: 'connection-missing', message, hint });
+    // One of another kind is there already: adding it, or waiting for it, changes nothing.
+    const other =
+      connection === undefined ? hint : `Name a ${source} connection, or leave connection out where there is one.`;
+    report({ resource: at.agent, path, code: 'connection-missing', message, hint: other });
   }
   return skipped;
 }
@@ -92,7 +95,8 @@ export function checkTool(facts: Facts, agent: DesiredResource, alias: string, t
     } else {
       const what = connection === undefined ? 'does not exist' : `is a ${connection.product} connection`;
       const message = `Connection ${need.connection} ${what}; tool ${alias} needs one of provider ${need.provider}`;
-      report({ resource: agent, path, code: 'connection-missing', message, hint });
+      const other = connection === undefined ? hint : `Name a connection of provider ${need.provider}.`;
+      report({ resource: agent, path, code: 'connection-missing', message, hint: other });
     }
   }
 }
