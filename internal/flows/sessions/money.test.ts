@@ -165,6 +165,23 @@ describe('money', () => {
     assert.equal(rows.length, 0);
   });
 
+  test('a call that waits goes by the caps of its agent as they are now', async () => {
+    for (const [caps, answer] of [
+      [{ dailyUsd: '5' }, { allowed: true }],
+      [undefined, { allowed: true }],
+      [{ dailyUsd: '0' }, 'spend-cap'],
+    ] as const) {
+      spender = { ...spender, agentId: randomUUID() };
+      await setCaps({ dailyUsd: '0.05' });
+      const first = intent();
+      assert.equal((await money.authorize(first, signal)).allowed, true);
+      const waiting = money.authorize(intent(), AbortSignal.timeout(5_000));
+      await setCaps(caps);
+      const verdict = await waiting;
+      assert.deepEqual(verdict.allowed ? verdict : verdict.code, answer);
+    }
+  });
+
   test('an unknown price refuses under a cap only', async () => {
     const unknown = { model: { provider: 'provider-a', id: 'new' } as const, models: ['new'] };
     assert.equal((await money.authorize(intent(unknown), signal)).allowed, true);

@@ -175,16 +175,17 @@ async function authorize(
   call: CallIntent,
   signal: AbortSignal,
 ): Promise<Authorization> {
-  const caps = (await currentCaps(ctx.db, call.spender.agentId)) ?? call.caps;
   const row = await openRow(ctx, prices, call);
-  if (!hasCaps(caps)) {
-    await openCall(ctx.db, row);
-    return { allowed: true };
-  }
-  const message = unknownPrice(prices, call.model, caps, row.startedAt);
-  if (message !== undefined) return { allowed: false, kind: 'capped', code: 'price-unknown', message };
   let waitedMs = 0;
   for (let turn = 0; ; turn += 1) {
+    // Each time anew: caps that were changed while it waits hold for it too.
+    const caps = (await currentCaps(ctx.db, call.spender.agentId)) ?? call.caps;
+    if (!hasCaps(caps)) {
+      await openCall(ctx.db, row);
+      return { allowed: true };
+    }
+    const message = unknownPrice(prices, call.model, caps, row.startedAt);
+    if (message !== undefined) return { allowed: false, kind: 'capped', code: 'price-unknown', message };
     const decision = await openUnderCaps(ctx, caps, row);
     if (decision.kind !== 'wait') return verdict(decision);
     if (waitedMs >= waitMaxMs) return contended;
