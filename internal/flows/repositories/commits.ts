@@ -18,9 +18,12 @@ import type { TemplateLock } from '../../domain/bundle.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { type ApplyResult, planCommit } from '../sync/sync.ts';
-import { audit, type Caller, findRepository, lockNamed, startRun } from './settings.ts';
+import { audit, type Caller, findRepository, lockNamed, requireAwake, startRun } from './settings.ts';
 
-/** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */
+/**
+ * Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. Throws `conflict`
+ * for null while it is suspended.
+ */
 export async function setPin(
   ctx: FlowContext,
   caller: Caller,
@@ -29,6 +32,8 @@ export async function setPin(
 ): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
     const repository = await lockNamed(tx, caller.project, name);
+    // What would be applied is what the branch holds by then, and no commit that somebody named.
+    if (commit === null) requireAwake(repository);
     const pinned = commit === null ? null : await pinnable(tx, repository, commit);
     await updateRepository(tx, repository.id, { pinnedCommit: pinned }, ctx.runtime.now());
     await audit(tx, caller, pinned === null ? 'repository.unpinned' : 'repository.pinned', name, { commit: pinned });
@@ -168,7 +173,7 @@ function nothingToRollBack({ name, state }: Repository, commit: string | undefin
   return new Fault('conflict', 'nothing-to-roll-back', `${why}; ${runs}`);
 }
 
-/** Lets the commit go that a rollback set aside: it is synced again. Throws `conflict` where none is. */
+/** Lets the commit go that a rollback set aside: it is synced again. Throws `conflict` where none is, or it is suspended. */
 export async function release(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
     const repository = await lockNamed(tx, caller.project, name);
@@ -176,6 +181,7 @@ export async function release(ctx: FlowContext, caller: Caller, name: string): P
     if (quarantinedCommit === null) {
       throw new Fault('conflict', 'nothing-quarantined', `no commit of repository ${name} is set aside`);
     }
+    requireAwake(repository);
     const now = ctx.runtime.now();
     await updateRepository(tx, repository.id, { quarantinedCommit: null }, now);
     await updateState(tx, repository.id, { seenHash: null }, now);

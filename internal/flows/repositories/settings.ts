@@ -176,6 +176,12 @@ export async function setSuspended(
   });
 }
 
+/** Nothing that follows the branch goes on while a repository is suspended. Throws Fault `conflict`. */
+export function requireAwake({ name, suspended }: Repository): void {
+  if (suspended)
+    throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
+}
+
 /** A sync by hand: resolves to the run to wait for. A run that nobody has begun yet serves as well as a new one. */
 export async function requestSync(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
@@ -185,9 +191,7 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
       runningRunNamed(tx, caller.project.id, name),
       audit(tx, caller, 'repository.sync_requested', name),
     ]);
-    if (repository.suspended) {
-      throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
-    }
+    requireAwake(repository);
     const released = releaseParked(tx, repository.id);
     const isThere = waiting !== undefined && waiting.daemonId === null;
     const asked = isThere

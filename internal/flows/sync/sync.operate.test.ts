@@ -91,7 +91,7 @@ describe('what people do to a repository', () => {
     await bench.watch('asleep', { intervalSeconds: 1 });
     assert.equal((await act('asleep', 'suspend')).status, 200);
     const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('asleep-two') });
-    assert.equal((await act('asleep', 'sync')).status, 409);
+    for (const way of ['sync', 'unpin']) assert.equal((await act('asleep', way)).status, 409, way);
     assert.ok(await has('asleep-one'));
     assert.equal((await act('asleep', 'resume')).status, 200);
     await settled(bench.daemon, 'asleep', (latest) => word(latest['commit']) === commit);
