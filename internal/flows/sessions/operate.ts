@@ -1,6 +1,7 @@
 // What people do with sessions: start one by hand, speak to it, end it, and take a binding from it. Each is audited in
 // the transaction that does it.
 
+import { isUuid } from '../../domain/uuid.ts';
 import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { bindingById } from '../../adapters/store/routing/binding-reads.ts';
@@ -224,6 +225,7 @@ export async function answerPermission(
   await ctx.db.tx(async (tx) => {
     const state = await sessionState(tx, project.id, sessionId);
     if (state === undefined) throw noSession();
+    if (!isUuid(permissionId)) throw new Fault('not_found', 'not-found', 'This session has no such request.');
     const by = { state: decision, by: actor.name, now: ctx.runtime.now() };
     if (!(await decidePermission(tx, { id: permissionId, sessionId }, by))) {
       throw new Fault(

@@ -102,7 +102,6 @@ export const sessionRoutes: readonly Route[] = [
   serve(api.answerPermission, async ({ ctx, project: where, params, body, actor }) => {
     const sessionId = requireId(params);
     const permissionId = params.permission.toLowerCase();
-    if (!isUuid(permissionId)) throw noSession();
     await answerPermission(ctx, where, { sessionId, permissionId, decision: body.decision, actor });
     return noContent;
   }),
