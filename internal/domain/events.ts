@@ -102,3 +102,6 @@ export const bindingEvents: readonly string[] = keys('svc.session.binding.', 'bo
 
 /** Only on these may a trigger declare checks (docs/reference/compile.md#triggers). */
 export const checkEventsPrefix = 'codehost.pull_request.';
+
+/** When a schedule is due that has no further time: it stays, and does not tick. */
+export const noTick = new Date('9999-12-31T23:59:00Z');

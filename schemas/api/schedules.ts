@@ -12,7 +12,8 @@ export const schedule = named(
     ordinal: integer,
     cron: v.string(),
     timezone: v.string(),
-    nextAt: timestamp,
+    /** Null where no further time will come: none fits the expression, or the schedule is set aside. */
+    nextAt: v.nullable(timestamp),
     lastAt: v.nullable(timestamp),
     lastStatus: v.nullable(v.string()),
     /** Ticks that it has passed over since it last fired. */

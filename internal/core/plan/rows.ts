@@ -1,6 +1,7 @@
 // The rows beneath an agent: one trigger per event key and heartbeat, one schedule per heartbeat (docs/reference/compile.md#triggers
 // resource, Heartbeat schedule). Compared with the rows that are there, so that whatever drifted is put right.
 
+import { noTick } from '../../domain/events.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
 import {
   asJson,
@@ -191,12 +192,8 @@ function compareSchedule(
   const row = stored === undefined ? undefined : facts.scheduleByKey.get(rowKey(stored.id, ordinal));
   if (row?.cron === cron && row.timezone === timezone) return;
   const next = nextFires(options, trigger);
-  const [first] = next;
-  if (first === undefined) {
-    const message = `Cron ${cron} in ${timezone} never fires`;
-    scope.report({ resource: agent, path: ['triggers', ordinal, 'cron'], code: 'cron-invalid', message });
-    return;
-  }
+  // One that never fires has been warned of by the compiler: it is kept as what it is.
+  const [first = noTick] = next;
   plan.schedules.push({ agent: agent.name, ordinal, cron, timezone, nextAt: first });
   const shown = { agent: agent.name, ordinal, cron, timezone, next: next.map((time) => time.toISOString()) };
   if (row === undefined) plan.gained.push(shown);

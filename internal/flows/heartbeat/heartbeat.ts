@@ -20,6 +20,7 @@ import {
 import { clearSuspects, endInHand, failNewEvents } from '../../adapters/store/operations/in-hand.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
+import { noTick } from '../../domain/events.ts';
 import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
 import type { FlowContext } from '../context.ts';
 import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, takeInHand } from '../in-hand.ts';
@@ -40,8 +41,6 @@ const statusOf: { readonly [verdict in Exclude<Judgement, 'delete'>]: TickStatus
   'skip-late': 'skipped-late',
   'skip-overlap': 'skipped-overlap',
 };
-/** Where the expression gives no further time: such a schedule stays, and does not tick. */
-const never = new Date('9999-12-31T23:59:00Z');
 
 /** Ticks by what became of them. */
 export type Ticked = { readonly [status in TickStatus | 'deleted']: number };
@@ -103,11 +102,11 @@ function rememberingClock(): Clock {
   return ({ cron, timezone, scheduledAt }, now) => {
     const next = (after: Date): Date => {
       const key = `${timezone} ${cron} ${after.getTime()}`;
-      const found = known.get(key) ?? nextTick(cron, timezone, after) ?? never;
+      const found = known.get(key) ?? nextTick(cron, timezone, after) ?? noTick;
       known.set(key, found);
       return found;
     };
-    return followingTick(next, { scheduledAt, now }) ?? never;
+    return followingTick(next, { scheduledAt, now }) ?? noTick;
   };
 }
 
@@ -167,7 +166,7 @@ async function park(ctx: FlowContext, tx: Sql, ticks: readonly DueSchedule[]): P
       id,
       scheduledAt,
       status: 'failed',
-      nextAt: never,
+      nextAt: noTick,
       eventId: ids[at] ?? null,
     })),
   );

@@ -2,6 +2,7 @@
 // belongs to the loop that fires: an apply that changes neither must not touch the row. A tick is claimed by the lock on
 // its row, so that of several daemons one alone judges it, and whoever dies in between has judged nothing.
 
+import { noTick } from '../../../domain/events.ts';
 import type { CurrentSchedule, ScheduleWrite } from '../../../core/plan/types.ts';
 import type { Sql } from '../store.ts';
 
@@ -45,7 +46,8 @@ export interface ScheduleRow {
   readonly ordinal: number;
   readonly cron: string;
   readonly timezone: string;
-  readonly nextAt: Date;
+  /** Null where no further time will come. */
+  readonly nextAt: Date | null;
   readonly lastAt: Date | null;
   readonly lastStatus: string | null;
   /** Ticks passed over since it last fired. */
@@ -61,7 +63,8 @@ export async function listSchedules(
   page: { readonly limit: number; readonly after?: readonly [agent: string, ordinal: number] | undefined },
 ): Promise<ScheduleRow[]> {
   const { rows } = await sql.query<ScheduleRow>(
-    `select s.id as "scheduleId", a.name as agent, s.ordinal, s.cron, s.timezone, s.next_at as "nextAt",
+    `select s.id as "scheduleId", a.name as agent, s.ordinal, s.cron, s.timezone,
+            nullif(s.next_at, $5::timestamptz) as "nextAt",
             s.last_at as "lastAt", s.last_status as "lastStatus", s.skipped, fired.id as "lastSessionId"
        from svc.schedules s join svc.agents a on a.id = s.agent_id
        -- By their keys, one after the other: the offset keeps the planner from reading all of them.
@@ -72,7 +75,7 @@ export async function listSchedules(
       where s.project_id = $1::uuid
         and ($2::text is null or (a.name collate "C", s.ordinal) > ($2::text collate "C", $3::int))
       order by a.name collate "C", s.ordinal limit $4::int`,
-    [projectId, page.after?.[0] ?? null, page.after?.[1] ?? null, page.limit],
+    [projectId, page.after?.[0] ?? null, page.after?.[1] ?? null, page.limit, noTick],
   );
   return rows;
 }

@@ -250,3 +250,16 @@ test('an endpoint is deleted only when no trigger uses it, and its problems are 
   assert.equal((await server.call('DELETE', 'endpoints/keyed')).status, 204);
   assert.equal((await server.call('GET', 'endpoints/keyed')).status, 404);
 });
+
+test('a schedule that no month has a day for applies, as its warning says, and has no next time', async () => {
+  const { diagnostics } = await server.bench.apply(agentsTree({ byhand: { triggers: [onCron('0 0 30 2 *')] } }));
+  assert.deepEqual(diagnostics, []);
+  const { items } = await list('schedules');
+  assert.deepEqual(
+    items.map(({ agent, nextAt }) => [agent, nextAt]),
+    [
+      ['byhand', null],
+      ['triage', '2026-11-22T09:00:00.000Z'],
+    ],
+  );
+});
