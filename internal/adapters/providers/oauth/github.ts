@@ -3,10 +3,14 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
+import { boundedText } from '../../../base/net/net.ts';
+import { parseJson } from '../../../domain/json-text.ts';
 import { nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
-const timeoutMs = 10_000;
+/** `wholeMs`: of all of a call, for an answer that trickles is never silent. */
+const timeouts = { silentMs: 10_000, wholeMs: 20_000 } as const;
+const answerBytesMax = 1_048_576;
 const pages = { most: 10, size: 100 } as const;
 
 export async function githubAuthorization(method: GithubMethod, proof: Proof): Promise<string> {
@@ -34,8 +38,9 @@ async function json(address: string, { method, step, token, form }: Sent): Promi
   try {
     const answer = await request(address, {
       method,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
+      headersTimeout: timeouts.silentMs,
+      bodyTimeout: timeouts.silentMs,
+      signal: AbortSignal.timeout(timeouts.wholeMs),
       headers: {
         accept: 'application/json',
         'user-agent': 'svc',
@@ -44,9 +49,9 @@ async function json(address: string, { method, step, token, form }: Sent): Promi
       },
       ...(form !== undefined && { body: new URLSearchParams(form).toString() }),
     });
-    const body = await answer.body.json();
+    const text = await boundedText(answer.body, answerBytesMax);
     if (answer.statusCode !== 200) throw new SigninRefused(step);
-    return body;
+    return parseJson(text);
   } catch (error) {
     throw new SigninRefused(isUnsent(error) ? unreachable : step);
   }

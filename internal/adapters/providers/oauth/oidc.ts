@@ -2,11 +2,24 @@
 
 import type * as Openid from 'openid-client';
 import type { OidcMethod } from '../../../base/config/signin-settings.ts';
+import { boundedText } from '../../../base/net/net.ts';
 import { groupNames, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
+/** Of one request with all of its answer. */
 const timeoutSeconds = 10;
+const answerBytesMax = 1_048_576;
 /** Loaded by the first sign-in: a daemon starts without it. */
 const load = (): Promise<typeof Openid> => import('openid-client');
+
+/** The client reads an answer to its end, however long it is. Throws where one is beyond the bound. */
+const fetchBounded: Openid.CustomFetch = async (url, options) => {
+  const answer = await fetch(url, options as RequestInit);
+  const { status, headers } = answer;
+  return new Response(answer.body === null ? null : await boundedText(answer.body, answerBytesMax), {
+    status,
+    headers,
+  });
+};
 
 async function discover(method: OidcMethod, secret: string): Promise<Openid.Configuration> {
   const client = await load();
@@ -14,7 +27,7 @@ async function discover(method: OidcMethod, secret: string): Promise<Openid.Conf
   // The configuration lets http through for a loopback address alone.
   const execute = issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [];
   try {
-    const asked = { execute, timeout: timeoutSeconds };
+    const asked = { execute, timeout: timeoutSeconds, [client.customFetch]: fetchBounded };
     const basic = client.ClientSecretBasic(secret);
     const found = await client.discovery(issuer, method.clientId, undefined, basic, asked);
     const offered = found.serverMetadata().token_endpoint_auth_methods_supported;

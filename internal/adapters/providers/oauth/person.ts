@@ -37,11 +37,15 @@ export class SigninRefused extends Error {
   }
 }
 
-/** Names of groups as a provider lists them; anything else in their place gives none. */
+/** Names of groups as a provider lists them; anything else in their place, and what no row can hold, gives none. */
 export function groupNames(value: unknown): string[] {
   const list = typeof value === 'string' ? [value] : Array.isArray(value) ? value : [];
-  return list.filter((one): one is string => typeof one === 'string' && one !== '').slice(0, 1_000);
+  return list.filter((one): one is string => isName(one) && one !== '').slice(0, 1_000);
 }
+
+/** A text that a row can hold as it is. */
+const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value.isWellFormed() && !value.includes('\0');
 
 export const nameOf = (...given: unknown[]): string => {
   const found = given.find((one): one is string => typeof one === 'string' && one.trim() !== '' && one.isWellFormed());
