@@ -52,9 +52,9 @@ export const repoAdd: Handler = async (call) => {
     const start = () => client.call(api.syncRepository, { params });
     return syncAndWait(call, client, repository.name, start, timeoutOf(call));
   }
-  call.screen.emit(repository, () =>
-    [...found, `added ${repository.name}; \`svc repo sync ${repository.name} --wait\` shows its first run`].join('\n'),
-  );
+  const { name } = repository;
+  const next = suspended ? `\`svc repo resume ${name}\` begins` : `\`svc repo sync ${name} --wait\` shows`;
+  call.screen.emit(repository, () => [...found, `added ${name}; ${next} its first run`].join('\n'));
   return 0;
 };
 
