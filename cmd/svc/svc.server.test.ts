@@ -56,6 +56,10 @@ test('a folder is added, synced with its stages shown, listed and shown', async 
   const shown = await svc(['repo', 'show', 'fleet']);
   assert.match(shown.stdout, /^latest run$/m);
   assert.match(shown.stdout, /^context: +team=a=b$/m);
+  assert.match(
+    (await svc(['repo', 'pin', 'fleet', 'abc'])).stderr,
+    /^svc: commit: .* four and more signs of its beginning/,
+  );
 });
 
 test('what the sync stored is listed: agents, triggers, endpoints, schedules', async () => {

@@ -13,7 +13,7 @@ const name = v.pipe(
 const url = v.pipe(v.string(), v.minLength(1), v.maxLength(2048));
 const shortCommit = v.pipe(
   v.string(),
-  v.regex(/^(folder:)?[0-9a-fA-F]{4,64}$/, 'Expected a commit id, or the beginning of one'),
+  v.regex(/^(folder:)?[0-9a-fA-F]{4,64}$/, 'Expected a commit id, or four and more signs of its beginning'),
   v.toLowerCase(),
 );
 const auth = named(
