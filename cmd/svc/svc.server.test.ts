@@ -1,7 +1,7 @@
 // The commands that need a server, against a real daemon on a real database; those that a signal ends as processes of their own.
 
 import assert from 'node:assert/strict';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -171,6 +171,11 @@ test('apply sends the tree with what it names outside .svc; diff and a dry run c
     const refused = await svc(['apply', tree]);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /greeter\.yaml:2:10: error/);
+    await rm(join(tree, '.svc'), { recursive: true });
+    await mkdir(join(tree, '.svc/agents'), { recursive: true });
+    const emptied = await svc(['diff', tree]);
+    assert.equal(emptied.code, 0, emptied.stderr);
+    assert.match(emptied.stdout, /^ {2}- Agent guest$/m, 'a tree of no agents is one, as svc validate has it');
     assert.equal((await svc(['agent', 'delete', 'guest'])).code, 0);
   } finally {
     await rm(tree, { recursive: true, force: true });

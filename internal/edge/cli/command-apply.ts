@@ -66,6 +66,8 @@ function filesOf({ bundle }: CompiledTree): apply.ApplyFile[] {
     if (bytes === undefined) continue;
     files.push(asText(path, bytes) ?? { path, content: Buffer.from(bytes).toString('base64'), encoding: 'base64' });
   }
+  // A `.svc/` without a file cannot be sent as one, and is a tree of no agents like this.
+  if (!files.some(({ path }) => path.startsWith('.svc/'))) files.push({ path: '.svc/agents/none.yaml', content: '' });
   return files;
 }
 
