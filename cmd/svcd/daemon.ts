@@ -284,8 +284,8 @@ async function listen(
     {
       name: 'database',
       check: async () => {
-        await db.query('select 1');
-        return undefined;
+        const { rows } = await db.query<{ no: string }>(`select current_setting('transaction_read_only') as no`);
+        return rows[0]?.no === 'on' ? 'The database is read-only.' : undefined;
       },
     },
     {

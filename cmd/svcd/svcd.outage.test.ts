@@ -98,6 +98,29 @@ test('what was acknowledged is there and routed once, and the tick of the outage
       `select count(*)::int as n from svc.events where key like 'heartbeat.%'`,
     );
     assert.equal(ticks.rows[0]?.n, 1);
+
+    // Providers make a database read-only when its disk is full, and after a failover it may be a standby.
+    const others = 'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()';
+    await db.query('alter database svc set default_transaction_read_only = on');
+    await db.query(others).catch(() => undefined);
+    const ready = async (status: number): Promise<string> =>
+      until(`ready ${status}`, async () => {
+        const response = await fetch(`${daemon.url}/readyz`);
+        return response.status === status ? response.text() : undefined;
+      });
+    await until('that it is told', async () => ((await ready(503)).includes('read-only') ? true : undefined));
+    const post = (): Promise<Response> => fetch(hook, { method: 'POST', body: '{}' });
+    assert.deepEqual(
+      [(await post()).status, (await daemon.api('POST', 'P/endpoints', { name: 'x' })).status],
+      [503, 503],
+    );
+    await db.tx(async (tx) => {
+      await tx.query('set transaction read write');
+      await tx.query('alter database svc reset default_transaction_read_only');
+    });
+    await db.query(others).catch(() => undefined);
+    await ready(200);
+    await until('an event', async () => ((await post()).status === 202 ? true : undefined));
   } finally {
     await daemon.stop();
   }

@@ -278,6 +278,20 @@ describe('the database', () => {
     await lost.close();
   });
 
+  it('says unavailable when the server takes no writes', async () => {
+    const isUnavailable = (error: unknown): boolean => error instanceof Fault && error.code === 'unavailable';
+    const readOnly = test.db.tx(async (tx) => {
+      await tx.query('set transaction read only');
+      await tx.query('create table never (n int)');
+    });
+    await assert.rejects(readOnly, isUnavailable);
+    for (const code of ['53100', '53200'])
+      await assert.rejects(
+        test.db.query(`do $$ begin raise exception using errcode = '${code}'; end $$`),
+        isUnavailable,
+      );
+  });
+
   it('ends a statement that takes too long', async () => {
     const hurried = openDatabase({ url: test.url, log: silent, statementTimeoutMs: 50 });
     await assert.rejects(hurried.query('select pg_sleep(5)'), (error: unknown) => errorCode(error) === '57014');

@@ -84,6 +84,8 @@ const repeatableCodes = new Set(['40001', '40P01']);
 const attemptsMax = 5;
 /** Server shutting down or starting, too many connections, and every connection exception (class 08). */
 const unavailableCodes = /^(08...|57P0[1-5]|53300)$/;
+/** Read-only (a standby, or one whose provider found its disk full), no room on its disk, no memory: nothing was done. */
+const unwritableCodes = /^(25006|53100|53200)$/;
 const socketCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -130,13 +132,13 @@ export function isConnectionLoss(error: unknown): boolean {
 }
 
 function asFault(error: unknown): unknown {
-  if (!isConnectionLoss(error) || error instanceof Fault) return error;
-  return databaseUnavailable(error);
+  if (unwritableCodes.test(errorCode(error) ?? '')) return databaseUnavailable(error, 'takes no writes');
+  return isConnectionLoss(error) && !(error instanceof Fault) ? databaseUnavailable(error) : error;
 }
 
 /** Nobody knows whether what was asked for has happened. */
-export function databaseUnavailable(cause?: unknown): Fault {
-  return new Fault('unavailable', unavailable, 'The database cannot be reached at the moment; try again.', {
+export function databaseUnavailable(cause?: unknown, how = 'cannot be reached'): Fault {
+  return new Fault('unavailable', unavailable, `The database ${how} at the moment; try again.`, {
     cause,
     retryAfterSeconds: 1,
   });
