@@ -133,11 +133,12 @@ async function enter(
 async function serve(context: ToolServerContext, at: McpRequest, { caller, token }: Admitted): Promise<void> {
   const alias = aliasOfSegment(at.params['alias'] ?? '');
   const isOpen = async (): Promise<boolean> => (await callerOf(context.ctx, caller.sessionId, token)) !== undefined;
-  await serveCaller(context, at, { caller, alias, isOpen });
+  await serveCaller(context, at, { caller, token, alias, isOpen });
 }
 
 interface Serving {
   readonly caller: ToolCaller;
+  readonly token: string;
   readonly alias: string;
   /** Whether the caller's token still opens its session. */
   isOpen(): Promise<boolean>;
@@ -146,7 +147,7 @@ interface Serving {
 async function serveCaller(
   context: ToolServerContext,
   at: McpRequest,
-  { caller, alias, isOpen }: Serving,
+  { caller, token, alias, isOpen }: Serving,
 ): Promise<void> {
   const { ctx, remote, calls, streams } = context;
   const { request, response } = at;
@@ -162,7 +163,7 @@ async function serveCaller(
         ctx.runtime.log.warn({ sessionId, alias, reason: fault.message }, 'mcp.remote_failed');
       },
     };
-    const leave = await streams.watch(sessionId, isOpen, () => response.destroy());
+    const leave = await streams.watch({ sessionId, token, isOpen, breakOff: () => response.destroy() });
     return remote.pass(at, server, hearing).finally(leave);
   }
   if (request.method !== 'POST') {
