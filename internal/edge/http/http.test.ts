@@ -166,6 +166,7 @@ describe('the HTTP server', () => {
     }
     assert.equal((await send('/t/fault')).headers.get('retry-after'), '7');
     assert.equal((await send('/t/echo')).headers.get('allow'), 'POST');
+    assert.equal((await send('/t/last', { method: 'DELETE' })).headers.get('allow'), 'GET, HEAD');
   });
 
   it('names what is wrong with a body, with its path', async () => {

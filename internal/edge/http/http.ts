@@ -163,7 +163,9 @@ function createApp(
     }
     const there = table.filter((route) => matches(route.path, path, route.tail));
     if (there.length === 0) throw noSuchResource();
-    const allow = [...new Set(there.map((route) => route.method))].sort().join(', ');
+    // Whatever answers GET answers HEAD.
+    const methods = there.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+    const allow = [...new Set(methods)].sort().join(', ');
     const headers = { allow, ...(there.some((route) => route.cors) && corsHeaders) };
     throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, headers);
   });
