@@ -374,4 +374,16 @@ describe('intakes of providers', () => {
     });
     assert.notEqual((await shown(longest)).target, null);
   });
+
+  it('an action of a check whose name no key can hold is refused as one without a name', async () => {
+    const identifier = Array.from({ length: 80 }, (_, at) => hmac(String(at))).join('');
+    const body = { action: 'requested_action', requested_action: { identifier }, check_run: { id: 1 } };
+    const text = JSON.stringify({ ...body, repository: { full_name: 'acme/app' }, sender: { login: 'ann' } });
+    const answer = await deliver(daemon, to('codehost'), text, {
+      'x-hub-signature-256': `sha256=${hmac(text)}`,
+      'x-github-event': 'check_run',
+      'x-github-delivery': randomUUID(),
+    });
+    assert.deepEqual([answer.status, answer.body['code']], [400, 'invalid-body']);
+  });
 });

@@ -5,7 +5,7 @@ import type { SimRepository } from '../../base/testkit/codehost-state.ts';
 import { agentFile, syncNow, until, word } from '../sync/sync-testkit.ts';
 import type { CheckReport } from '../ports.ts';
 import { codehostChecks } from './plans.ts';
-import { branchOff, callsOf, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
+import { branchOff, callsOf, delivery, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
 
 const isWrite = ({ method, path }: SimRequest): boolean => method !== 'GET' && !/access_tokens|\.git\//.test(path);
 
@@ -316,5 +316,28 @@ describe('what a pull request is told', () => {
     assert.equal(checksOf(repo, head).length, 0);
     assert.equal(repo.comments.filter((one) => one.number === number).length, 1);
     assert.ok(!/ghs_/.test(bench.log()));
+  });
+
+  it('a number or a time that no pull request has asks for no plan, and its delivery is an event like any other', async () => {
+    const repo = await bench.follow('odd');
+    await branchOff(repo, 'topic');
+    const { body } = await openPull(bench.sim, repo, { branch: 'topic', files: {} });
+    const { body: hub } = await bench.daemon.api('GET', 'P/connections/hub');
+    const intake = new URL(String(hub['intakeUrl'])).pathname;
+    const odd = [
+      { number: 3e9 },
+      { number: 1.5 },
+      { number: -1 },
+      { number: 2 ** 60 },
+      { updated_at: '-200000-01-01T00:00:00Z' },
+    ];
+    for (const more of odd) {
+      for (const state of ['open', 'closed']) {
+        const pull_request = { ...body.pull_request, ...more, state };
+        const { headers, text } = delivery('pull_request', { ...body, pull_request });
+        const answer = await bench.daemon.api('POST', intake, text, { token: null, headers });
+        assert.equal(answer.status, 202, JSON.stringify([more, answer.body]));
+      }
+    }
   });
 });

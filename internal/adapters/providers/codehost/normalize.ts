@@ -41,11 +41,15 @@ interface Reading {
   readonly app?: Json | undefined;
 }
 
+/** UTF-16 units; the host takes twenty. It becomes part of the event's key, which is in an index. */
+const identifierMax = 200;
+
 function readCheckRun(action: string, body: JsonObject): Reading | undefined {
   const run = objectAt(body['check_run']);
   const checkRun = checkRunOf(run, body);
   const identifier = idAt(objectAt(body['requested_action'])['identifier']);
-  if (action === 'requested_action' && identifier === undefined) return undefined;
+  if (action === 'requested_action' && (identifier === undefined || identifier.length > identifierMax))
+    return undefined;
   return {
     key: `codehost.check_run.${action}${action === 'requested_action' ? `.${identifier}` : ''}`,
     parts: { checkRun },

@@ -73,6 +73,20 @@ export interface PullHint {
 /** Actions after which a pull request may change other files, or is over. */
 const planned = new Set(['opened', 'reopened', 'synchronize', 'edited', 'ready_for_review', 'closed']);
 
+/** As the database numbers them. */
+const numberMax = 2 ** 31 - 1;
+/** Before the year 10000, as the provider writes years; milliseconds. */
+const timeMax = Date.UTC(10_000, 0);
+
+const isNumber = (value: Json | undefined): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= numberMax;
+
+/** Undefined for what is no time that a pull request can have. */
+function timeOf(value: Json | undefined): Date | undefined {
+  const at = new Date(textAt(value) ?? Number.NaN);
+  return at.getTime() >= 0 && at.getTime() < timeMax ? at : undefined;
+}
+
 /** Undefined where nothing about its plan can have changed. */
 export function pullHintOf(
   body: JsonObject,
@@ -83,10 +97,9 @@ export function pullHintOf(
   const [head, base] = [objectAt(pull['head']), objectAt(pull['base'])];
   const { number } = pull;
   const [sha, ref] = [textAt(head['sha']), textAt(base['ref'])];
-  if (!planned.has(textAt(body['action']) ?? '') || typeof number !== 'number') return undefined;
+  if (!planned.has(textAt(body['action']) ?? '') || !isNumber(number)) return undefined;
   if (sha === undefined || ref === undefined || !/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/.test(sha)) return undefined;
   const from = textAt(objectAt(head['repo'])['full_name']);
-  const at = new Date(textAt(pull['updated_at']) ?? Number.NaN);
   return {
     addresses: addressKeys(body),
     fullName,
@@ -97,7 +110,7 @@ export function pullHintOf(
     // A fork that was deleted has no repository.
     isFork: from?.toLowerCase() !== fullName.toLowerCase(),
     isOpen: body['action'] !== 'closed' && pull['state'] !== 'closed',
-    at: Number.isNaN(at.getTime()) ? undefined : at,
+    at: timeOf(pull['updated_at']),
   };
 }
 
