@@ -154,9 +154,11 @@ export function adviceFor(ref: FileRef, text: string, files: Files): string {
   if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
   const near = files.nearest(ref);
   if (near === ref.path) return 'It is a folder; name a file in it.';
-  return near === undefined
-    ? 'Create it, or correct the path, which begins at the folder of this file.'
-    : `Did you mean ${near}?`;
+  if (near !== undefined) return `Did you mean ${near}?`;
+  if (ref.template === null) return 'Create it, or correct the path, which begins at the folder of this file.';
+  return text.startsWith('@')
+    ? 'Correct the path behind the version, which begins at the root of the template.'
+    : 'The template lacks a file that it needs; import another version of it.';
 }
 
 /** A path as a message shows it. */
