@@ -71,6 +71,10 @@ describe('the provider’s own tool server, where one is configured', () => {
     await bench.app.git.commit({ 'src/b.ts': 'export const b = 2;\n' }, { branch: 'topic' });
     const pull = await done('create_pull_request', { ...at, title: 'B', head: 'topic', base: 'main' });
     const on = { ...at, pullNumber: Number(pull['number']) };
+    for (const pullNumber of [3e9, 1.5, -1]) {
+      const odd = await call('pull_request_review_write', { ...at, pullNumber, method: 'create' });
+      assert.match(odd.text, /^invalid-input: /);
+    }
     const submit = { ...on, method: 'submit_pending', event: 'COMMENT', body: 'Both.' };
     const comment = (path: string, subjectType: string, more = {}) =>
       done('add_comment_to_pending_review', { ...on, path, body: `On ${path}`, subjectType, ...more });

@@ -26,11 +26,15 @@ import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
 const commentsMax = 200;
 
-const draftOf = (codehost: CodehostCall, { caller, input }: Asked) => ({
-  sessionId: caller.sessionId,
-  repository: codehost.options.repository.toLowerCase(),
-  pull: number(input, 'pullNumber'),
-});
+/** As the database numbers pull requests. */
+const pullMax = 2 ** 31 - 1;
+
+function draftOf(codehost: CodehostCall, { caller, input }: Asked) {
+  const pull = number(input, 'pullNumber');
+  if (!Number.isInteger(pull) || pull < 1 || pull > pullMax)
+    throw invalidInput('pullNumber: no pull request has this number');
+  return { sessionId: caller.sessionId, repository: codehost.options.repository.toLowerCase(), pull };
+}
 
 function checkLines(input: JsonObject): void {
   if (text(input, 'subjectType') === 'LINE') needs(input, 'line');
