@@ -241,10 +241,10 @@ describe('git servers that swallow and trickle', () => {
       away.host,
     ]);
     await add('away-4', `${away.origin}/away-4.git`);
-    const first = await until(
-      'a first sync, which waits for no pause',
-      async () => (await runsOf(bench.daemon, 'away-4'))[0],
-    );
+    const first = await until('a first sync, which waits for no pause', async () => {
+      const [run] = await runsOf(bench.daemon, 'away-4');
+      return run === undefined || word(run['status']) === 'running' ? undefined : run;
+    });
     assert.deepEqual([word(first['reason']), word(first['condition'])], ['poll', 'unreachable']);
     await syncNow(bench.daemon, 'away-4');
     assert.equal((await runsOf(bench.daemon, 'away-4')).length >= 1, true, 'by hand it is tried all the same');
