@@ -3,6 +3,7 @@
 // again. Only whole answers are kept, and what went in is compared in full, never by the commit.
 
 import { createHash } from 'node:crypto';
+import { sha256 } from '../base/hash.ts';
 import type { StoredSnapshot } from '../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../core/compile/types.ts';
 import type { Action } from '../core/plan/types.ts';
@@ -95,9 +96,7 @@ export function createCompiledAnswers(maxCharacters = charactersMax): CompiledAn
 export function inputsKey(record: StoredSnapshot, context: { readonly [name: string]: string }): string {
   const files = filesKeys.get(record) ?? filesKey(record);
   filesKeys.set(record, files);
-  return createHash('sha256')
-    .update(JSON.stringify([files, canonicalJson(context)]))
-    .digest('hex');
+  return sha256(JSON.stringify([files, canonicalJson(context)]));
 }
 
 /** Of records that are kept: the same one is asked for with every sync that changes nothing. */

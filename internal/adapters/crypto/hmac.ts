@@ -1,6 +1,7 @@
 // Proofs over received bytes: HMAC-SHA256 signatures and shared tokens, compared in constant time.
 
-import { createHash, createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 
 /** HMAC-SHA256 over the raw bytes. An empty key proves nothing, so it is refused. */
 export function hmacSha256(key: Uint8Array | KeyObject, body: Uint8Array): Buffer {
@@ -22,6 +23,5 @@ export function hmacMatches(key: Uint8Array, body: Uint8Array, signature: string
 
 /** Whether two secrets are equal, in a time that tells neither their lengths nor where they differ. False for empty ones. */
 export function secretsMatch(expected: Uint8Array, given: Uint8Array): boolean {
-  const digest = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest();
-  return timingSafeEqual(digest(expected), digest(given)) && expected.length > 0;
+  return timingSafeEqual(sha256Bytes(expected), sha256Bytes(given)) && expected.length > 0;
 }

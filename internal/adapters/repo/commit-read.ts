@@ -1,7 +1,8 @@
 // One read of one commit, from a git server or a local repository: compares with what an earlier read had, fetches what is new, verifies
 // that everything the commit names is there, and puts the bundle together.
 
-import { commitAbout, findInTree, type GitObject, objectId, parseCommit } from './objects.ts';
+import { gitId } from '../../base/hash.ts';
+import { commitAbout, findInTree, type GitObject, parseCommit } from './objects.ts';
 import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './fetch-strategy.ts';
 import {
@@ -340,7 +341,7 @@ export class CommitRead {
     if (this.#open.blobs === undefined || oids.length === 0) return held;
     for (const [oid, bytes] of await this.#open.blobs.get(oids)) {
       const blob = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      if (objectId('blob', blob) === oid) held.set(oid, blob);
+      if (gitId('blob', blob) === oid) held.set(oid, blob);
     }
     return held;
   }

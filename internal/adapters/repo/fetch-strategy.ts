@@ -3,7 +3,8 @@
 // what it can and stands on a new rung.
 
 import { tmpdir } from 'node:os';
-import { type GitObject, objectId } from './objects.ts';
+import { gitId } from '../../base/hash.ts';
+import type { GitObject } from './objects.ts';
 import { badPack } from './pack-reader.ts';
 import { type Capabilities, type FetchRequest, GitServerError, sha256Repository } from './protocol.ts';
 import { SpoolPack } from './spool-pack.ts';
@@ -306,7 +307,7 @@ function commitOf(object: GitObject | undefined, oid: string): Buffer {
 }
 
 function checked(object: GitObject, oid: string): Buffer {
-  if (objectId(object.type, object.bytes) !== oid) throw badPack('an object has another content than its id says');
+  if (gitId(object.type, object.bytes) !== oid) throw badPack('an object has another content than its id says');
   return object.bytes;
 }
 

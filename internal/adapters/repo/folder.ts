@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gitId } from '../../base/hash.ts';
 import {
   assemble,
   decodeName,
@@ -16,7 +17,6 @@ import {
   repositoryPath,
   shownPath,
 } from './tree-walk.ts';
-import { objectId } from './objects.ts';
 import {
   defaultCaps,
   type OpenOptions,
@@ -259,7 +259,7 @@ class FolderReader {
 
   async #keepLink(place: string, path: string): Promise<void> {
     const target = await readlink(place, { encoding: 'buffer' }).catch(absentAsNull);
-    if (target !== null) this.#keep({ path, kind: 'symlink', oid: objectId('blob', target), bytes: undefined });
+    if (target !== null) this.#keep({ path, kind: 'symlink', oid: gitId('blob', target), bytes: undefined });
   }
 
   async #keepFile(place: string, path: string): Promise<void> {
@@ -276,14 +276,14 @@ class FolderReader {
       if (!stats.isFile()) return;
       const bytes = stats.size > this.#caps.fileBytes ? null : await readBounded(handle, this.#caps.fileBytes);
       if (bytes === null) {
-        const oid = objectId('blob', Buffer.from(`too large: ${stats.size} ${stats.mtimeMs}`));
+        const oid = gitId('blob', Buffer.from(`too large: ${stats.size} ${stats.mtimeMs}`));
         this.#keep({ path, kind: 'file', oid, bytes: undefined });
         return;
       }
       this.#bytes += bytes.length;
       if (this.#bytes > this.#caps.totalBytes)
         throw tooLarge('the files read have more bytes together', this.#caps.totalBytes);
-      this.#keep({ path, kind: 'file', oid: objectId('blob', bytes), bytes });
+      this.#keep({ path, kind: 'file', oid: gitId('blob', bytes), bytes });
     } finally {
       await handle.close();
     }

@@ -4,10 +4,11 @@
 import fs from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve as resolvePath } from 'node:path';
+import { gitId } from '../../base/hash.ts';
 import * as git from 'isomorphic-git';
 import { CommitRead } from './commit-read.ts';
 import { type CommitObjects, gone } from './fetch-strategy.ts';
-import { type ObjectType, objectId } from './objects.ts';
+import type { ObjectType } from './objects.ts';
 import { normalRoot, refMissing, wantedRef } from './tree-walk.ts';
 import { badPack } from './pack-reader.ts';
 import { sha256Repository } from './protocol.ts';
@@ -126,7 +127,7 @@ async function readRaw(gitdir: string, oid: string, cache: object): Promise<{ ty
   });
   const bytes = Buffer.from(read.object as Uint8Array);
   const type = read.type as ObjectType;
-  if (objectId(type, bytes) !== oid) {
+  if (gitId(type, bytes) !== oid) {
     throw new RepoCondition('corrupt', `the object ${oid} of the repository has another content than its id says`);
   }
   return { type, bytes };

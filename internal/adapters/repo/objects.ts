@@ -1,7 +1,6 @@
 // Git objects as values: ids, trees and commits, and what a commit says of itself. Pure. Ids are always recomputed from the
 // bytes, never believed.
 
-import { createHash } from 'node:crypto';
 import type { CommitAbout } from '../../domain/commit.ts';
 import { RepoCondition } from './types.ts';
 
@@ -10,11 +9,6 @@ export type ObjectType = 'commit' | 'tree' | 'blob' | 'tag';
 export interface GitObject {
   readonly type: ObjectType;
   readonly bytes: Buffer;
-}
-
-/** The git object id (SHA-1, lower-case hex) of a content. */
-export function objectId(type: ObjectType, bytes: Uint8Array): string {
-  return createHash('sha1').update(`${type} ${bytes.length}\0`).update(bytes).digest('hex');
 }
 
 export interface RawTreeEntry {

@@ -5,7 +5,8 @@
 import { createHash } from 'node:crypto';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { inflateSync } from 'node:zlib';
-import { type GitObject, type ObjectType, objectId } from './objects.ts';
+import { gitId } from '../../base/hash.ts';
+import type { GitObject, ObjectType } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
 import { RepoCondition, tooLarge } from './types.ts';
 
@@ -180,7 +181,7 @@ class Resolver {
     const missing = this.#deltas.flatMap(({ header }) => (header.baseOid === undefined ? [] : [header.baseOid]));
     if (missing.length > 0 && lookup !== undefined) {
       for (const [oid, object] of await lookup([...new Set(missing)])) {
-        if (objectId(object.type, object.bytes) !== oid) throw badPack('a base that is held has another content');
+        if (gitId(object.type, object.bytes) !== oid) throw badPack('a base that is held has another content');
         const header: EntryHeader = { type: object.type, size: object.bytes.length, dataAt: 0 };
         this.#byOid.set(oid, { header, data: object.bytes, object, depth: 0 });
       }
@@ -222,7 +223,7 @@ class Resolver {
   #settle(pending: Pending, object: GitObject, depth: number): void {
     pending.object = object;
     pending.depth = depth;
-    const oid = objectId(object.type, object.bytes);
+    const oid = gitId(object.type, object.bytes);
     this.objects.set(oid, object);
     if (!this.#byOid.has(oid)) this.#byOid.set(oid, pending);
   }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { gitId } from '../../base/hash.ts';
 import fc from 'fast-check';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
-import { objectId } from './objects.ts';
 import { type PackLimits, readPack } from './pack-reader.ts';
 import { SpoolPack } from './spool-pack.ts';
 import { condition, ofsDelta, packOf, refDelta, sizeBytes, temporary, wholeEntry } from './test-support.ts';
@@ -101,7 +101,7 @@ for (const [what, pack] of misfits) {
     await assert.rejects(readPack(pack, limits), condition('corrupt'));
     await assert.rejects(async () => {
       const spool = await spooled(t, pack);
-      const wanted = objectId('blob', Buffer.from('A'));
+      const wanted = gitId('blob', Buffer.from('A'));
       const found = await spool.blobs([wanted]);
       if (!found.has(wanted)) throw await rejection(readPack(pack, limits));
     }, condition('corrupt'));
@@ -151,7 +151,7 @@ test('a blob of many windows is spooled, and leaves no listener behind for each'
 
 test('a base that the pack lacks is taken from outside, and checked', async () => {
   const base = Buffer.from('hello');
-  const oid = objectId('blob', base);
+  const oid = gitId('blob', base);
   const pack = packOf([refDelta(oid, Buffer.from([5, 6, 0x90, 5, 1, 33]))]);
   const read = await readPack(pack, limits, async () => new Map([[oid, { type: 'blob', bytes: base }]]));
   assert.deepEqual(

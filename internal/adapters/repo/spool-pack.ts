@@ -7,7 +7,8 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { createInflate } from 'node:zlib';
-import { type GitObject, type ObjectType, objectId } from './objects.ts';
+import { gitId } from '../../base/hash.ts';
+import type { GitObject, ObjectType } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
 import { badPack, type EntryHeader, entryHeader, inflateEntry, packObjectCount, sizeLimit } from './pack-reader.ts';
 import { type RepoCaps, tooLarge } from './types.ts';
@@ -173,7 +174,7 @@ export class SpoolPack {
           throw badPack(`a chain of more than ${this.#caps.deltaDepth} deltas`);
         }
         const built = await this.#object(entry);
-        name(index, entry, objectId(built.type, built.bytes));
+        name(index, entry, gitId(built.type, built.bytes));
         if (type === 'tree') this.#byOid.set(this.#oidAt(entry), entry);
       }
     }
@@ -249,7 +250,7 @@ async function scan(file: FileHandle, end: number, trailer: boolean, caps: RepoC
       await ensure(whole);
       const inflated = inflateEntry(window.bytes, header.dataAt - window.from, header.size);
       if (index.bases[entry] === -1)
-        name(index, entry, objectId(types[index.kinds[entry] as number] as ObjectType, inflated.data));
+        name(index, entry, gitId(types[index.kinds[entry] as number] as ObjectType, inflated.data));
       at = window.from + inflated.next;
     } else {
       at = await scanLarge(file, header, end, index, entry, caps);

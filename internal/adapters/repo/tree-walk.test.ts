@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { gitId } from '../../base/hash.ts';
 import fc from 'fast-check';
 import { nameFault, rebuildTrees, walkTree } from './tree-walk.ts';
-import { buildTree, commitAbout, compareTreeNames, findInTree, objectId, parseCommit, parseTree } from './objects.ts';
+import { buildTree, commitAbout, compareTreeNames, findInTree, parseCommit, parseTree } from './objects.ts';
 import { condition } from './test-support.ts';
 import { defaultCaps, type SnapshotEntry } from './types.ts';
 
@@ -21,7 +22,7 @@ function raw(...entries: (readonly [string, string | Buffer, string?])[]): Buffe
 }
 
 function walk(tree: Buffer, more: ReadonlyMap<string, Buffer> = new Map()) {
-  const oid = objectId('tree', tree);
+  const oid = gitId('tree', tree);
   return walkTree(oid, '.svc', (wanted) => (wanted === oid ? tree : more.get(wanted)), defaultCaps);
 }
 
@@ -64,7 +65,7 @@ for (const [what, bytes] of [
 
 test('files, executables, old modes, links and submodules are told apart', () => {
   const inner = raw(['100644', 'x.yaml']);
-  const inside = objectId('tree', inner);
+  const inside = gitId('tree', inner);
   const tree = raw(['100755', 'a'], ['100664', 'b'], ['120000', 'c'], ['040000', 'd', inside], ['160000', 'e']);
   const { files, findings, missing } = walk(tree, new Map([[inside, inner]]));
   assert.deepEqual(files, [
@@ -104,7 +105,7 @@ test('a tree that names a billion files through ten trees is refused in no time'
   for (let level = 0; level < 9; level += 1) {
     const mode = level === 0 ? '100644' : '40000';
     const tree = buildTree(Array.from({ length: 10 }, (_, n) => ({ mode, name: `n${n}`, oid })));
-    oid = objectId('tree', tree);
+    oid = gitId('tree', tree);
     trees.set(oid, tree);
   }
   assert.throws(
@@ -118,7 +119,7 @@ test('depth, files and directories are bounded', () => {
   let oid = blob;
   for (let level = 0; level < 17; level += 1) {
     const tree = raw([level === 0 ? '100644' : '40000', 'a', oid]);
-    oid = objectId('tree', tree);
+    oid = gitId('tree', tree);
     nested.set(oid, tree);
   }
   assert.throws(
@@ -194,8 +195,8 @@ test('recorded entries rebuild the trees they came from', () => {
             ),
           );
           const bytes = buildTree(children);
-          trees.set(objectId('tree', bytes), bytes);
-          return objectId('tree', bytes);
+          trees.set(gitId('tree', bytes), bytes);
+          return gitId('tree', bytes);
         };
         const top = put('.svc');
         assert.deepEqual(rebuildTrees(entries, top), trees);

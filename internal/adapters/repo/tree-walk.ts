@@ -2,7 +2,8 @@
 // counting visits (a small set of trees may name each other a billion times over). Pure.
 
 import { posix } from 'node:path';
-import { buildTree, compareTreeNames, findInTree, objectId, parseTree, type RawTreeEntry } from './objects.ts';
+import { gitId } from '../../base/hash.ts';
+import { buildTree, compareTreeNames, findInTree, parseTree, type RawTreeEntry } from './objects.ts';
 import {
   type PriorRead,
   type RepoCaps,
@@ -138,7 +139,7 @@ export function rebuildTrees(entries: readonly SnapshotEntry[], svcTree: string)
     for (const [name, child] of dir.dirs) children.push({ name, mode: '40000', oid: build(child) });
     const sortable = children.map((child) => ({ child, name: Buffer.from(child.name), dir: child.mode === '40000' }));
     const bytes = buildTree(sortable.sort(compareTreeNames).map(({ child }) => child));
-    const oid = objectId('tree', bytes);
+    const oid = gitId('tree', bytes);
     trees.set(oid, bytes);
     return oid;
   };

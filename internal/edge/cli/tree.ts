@@ -1,7 +1,6 @@
 // A directory on this machine, read and compiled as the daemon would (docs/reference/cli.md): the same folder driver, the
 // same compile, the same shipped catalog and templates, and those of the configuration file where one is named.
 
-import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -18,7 +17,7 @@ import { UsageError, Refusal, refusal } from './failure.ts';
 import { usageOf } from './parse.ts';
 import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
-import { sha256 } from '../../base/hash.ts';
+import { gitId, sha256 } from '../../base/hash.ts';
 
 export interface CompiledTree {
   readonly bundle: Bundle;
@@ -119,13 +118,10 @@ function laidOver(bundle: Bundle, overlay: ReadonlyMap<string, Uint8Array>): Bun
   for (const [path, bytes] of overlay) {
     // What lies outside `.svc/` counts where something names it.
     if (!path.startsWith('.svc/') && !entries.has(path)) continue;
-    entries.set(path, { path, kind: 'file', oid: blobId(bytes), bytes });
+    entries.set(path, { path, kind: 'file', oid: gitId('blob', bytes), bytes });
   }
   return { ...bundle, entries, hasSvc: bundle.hasSvc || overlay.size > 0 };
 }
-
-const blobId = (bytes: Uint8Array): string =>
-  createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 
 /** What a tree compiles to; one that cannot be read within its bounds is the author's mistake like any other. */
 export async function compileOutput(call: Call, strict = false): Promise<CompiledTree['output']> {

@@ -1,6 +1,6 @@
 // Browsers on their way to a provider and back. Each ends in a redirect that carries nothing of what came.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { attemptByState, type AttemptRow, scopeOf } from '../../adapters/store/connections/errtrack-attempts.ts';
 import { type SetupCaller, takeCallback } from '../../flows/connections/connections.ts';
 import { beginSignin, finishSignin, refusedGroups, signedIn } from '../../flows/signin/signin.ts';
@@ -87,10 +87,7 @@ const callerOf = ({ principal }: Access, requestId: string): SetupCaller => ({
 
 /** A callback that exchanges nothing: the person's own attempt that goes on or is done, else the fixed page. */
 async function reopened(visit: Visit, access: Access, state: string, fault: Fault): Promise<void> {
-  const row =
-    fault.kind === 'conflict'
-      ? await attemptByState(visit.ctx.db, createHash('sha256').update(state).digest())
-      : undefined;
+  const row = fault.kind === 'conflict' ? await attemptByState(visit.ctx.db, sha256Bytes(state)) : undefined;
   if (row === undefined || row.userId !== access.principal.id) return seeOther(visit, errorPath);
   return toConnections(visit, row, false);
 }

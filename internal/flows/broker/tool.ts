@@ -1,6 +1,6 @@
 // A brokered tool: what it needs of the mount, and what it does.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
@@ -53,9 +53,7 @@ export const body = (codehost: CodehostCall, said: string): string =>
   marked(said, { session: codehost.options.session, callId: codehost.callId });
 
 export const digest = (value: Json | undefined): string =>
-  createHash('sha256')
-    .update(canonicalJson(value ?? null))
-    .digest('base64url');
+  sha256Bytes(canonicalJson(value ?? null)).toString('base64url');
 
 /** Segments of a path, each encoded; none may lead elsewhere. */
 export function pathIn(path: string): string {

@@ -1,6 +1,6 @@
 // Tools about code: files, branches, commits, trees, tags, releases.
 
-import { createHash } from 'node:crypto';
+import { gitId } from '../../base/hash.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
@@ -104,9 +104,6 @@ async function createBranch(codehost: CodehostCall, input: JsonObject): Promise<
   }
 }
 
-const blobSha = (bytes: Buffer): string =>
-  createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
-
 async function fileSha(codehost: CodehostCall, path: string, branch: string): Promise<string | undefined> {
   try {
     return textAt(objectAt(await codehost.json(`/contents/${path}`, { ref: branch }))['sha']);
@@ -137,7 +134,7 @@ async function putFile(codehost: CodehostCall, input: JsonObject): Promise<Json>
     content: bytes.toString('base64'),
     ...(sha !== undefined && { sha }),
   };
-  const probe = { kind: 'file', path, branch, blob: blobSha(bytes) };
+  const probe = { kind: 'file', path, branch, blob: gitId('blob', bytes) };
   return codehost.write({ method: 'PUT', path: `/contents/${path}`, body: sent }, { probe, shape: fileAnswer });
 }
 

@@ -2,7 +2,7 @@
 // order is the safety: who calls, whether the attempt still waits, the claim of the code, the one exchange, the readback,
 // the claim of the installation. Nothing is sent twice, and an outcome that nobody knows is parked.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import {
   consentUrl,
   type ErrtrackSettings,
@@ -40,8 +40,6 @@ import { complete } from './errtrack-publish.ts';
 import { auditSetup, current, end, noAttempt, readSetup, wrongState } from './errtrack-status.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { keepTokens } from './errtrack-tokens.ts';
-
-const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 export interface SetupInput {
   readonly organizationId: string;
@@ -87,7 +85,7 @@ export async function startSetup(
       projectId: scope.id,
       userId: caller.principalId,
       destinations,
-      stateHash: hash(state),
+      stateHash: sha256Bytes(state),
       now,
       expiresAt: new Date(now.getTime() + attemptMs),
     });
@@ -125,7 +123,7 @@ export interface CallbackInput {
 export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input: CallbackInput): Promise<AttemptRow> {
   await requireSomeAdministrator(ctx.db, caller);
   const settings = errtrackApplication(ctx);
-  const found = await attemptByState(ctx.db, hash(input.state));
+  const found = await attemptByState(ctx.db, sha256Bytes(input.state));
   if (found === undefined) throw noAttempt();
   if (found.userId !== caller.principalId) throw setupForbidden();
   await requireAdministrator(ctx.db, caller, found.orgId);
@@ -136,7 +134,7 @@ export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input:
   const now = ctx.runtime.now();
   // The claim and the step are one: who loses either has exchanged nothing, and has claimed nothing.
   await ctx.db.tx(async (tx) => {
-    if (!(await claimCode(tx, hash(input.code), row.id, now))) throw wrongState('waiting for another code');
+    if (!(await claimCode(tx, sha256Bytes(input.code), row.id, now))) throw wrongState('waiting for another code');
     const taken = { taken: 'callback' as const, from: row.state, now, learned: { installationId } };
     if (!(await step(tx, row.id, taken))) throw wrongState('not waiting any more');
     await auditSetup(tx, caller, row, 'returned');

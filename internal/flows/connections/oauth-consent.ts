@@ -2,7 +2,7 @@
 // or by a cancel. The order of a callback is the safety: the state, the person, whether the attempt still waits, the
 // server that answered, the claim of the code, the one exchange, and all that it gives in one transaction.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import {
   consentUrl,
   exchange,
@@ -46,7 +46,6 @@ import {
 import { keepSealed, openSealed } from './sealed-tokens.ts';
 import { tokenBinding } from './oauth-tokens.ts';
 
-const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
 /** Longer than an exchange may take. */
 const exchangeSeconds = 30;
 
@@ -96,7 +95,7 @@ export async function beginConsent(
       ...place,
       connectionId: connection.id,
       userId: person.id,
-      stateHash: hash(state),
+      stateHash: sha256Bytes(state),
       tokenId,
       server: { ...target.server } as unknown as JsonObject,
       client: { ...target.client },
@@ -212,7 +211,7 @@ export async function takeConsent(
   const states = parameters.getAll('state');
   const [state = ''] = states;
   if (states.length !== 1 || !statePattern.test(state)) return failed;
-  const found = await oauthAttemptByState(ctx.db, hash(state));
+  const found = await oauthAttemptByState(ctx.db, sha256Bytes(state));
   if (found === undefined || (sender !== undefined && sender !== found.userId)) return failed;
   const row = await current(ctx, found);
   const connection = await connectionById(ctx.db, row.connectionId);
@@ -252,7 +251,7 @@ async function claim(ctx: FlowContext, row: OauthAttemptRow, code: string): Prom
     return await ctx.db.tx(async (tx) => {
       const step = { taken: 'claim', from: row.state, now, exchangeSeconds } as const;
       if (!(await stepOauthAttempt(tx, row.id, step))) return 'late';
-      if (!(await claimOauthCode(tx, hash(code), row.id, now))) throw new CodeTaken();
+      if (!(await claimOauthCode(tx, sha256Bytes(code), row.id, now))) throw new CodeTaken();
       return true;
     });
   } catch (error) {

@@ -3,7 +3,7 @@
 // tick, all in one transaction. Whoever dies in between has done nothing; of several daemons one alone has the row.
 // It never routes: the event asks for that itself. It never counts up ticks that passed while nobody looked.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { enqueueRouting, recordEvents } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
@@ -248,7 +248,7 @@ function tickEvent(ctx: FlowContext, schedule: DueSchedule): NewEvent {
     id: timeOrderedId(ctx.runtime),
     projectId: schedule.projectId,
     key: `heartbeat.${agentId}.${ordinal}`,
-    dedupHash: createHash('sha256').update(`heartbeat\0${scheduleId}:${scheduledAt}`).digest(),
+    dedupHash: sha256Bytes(`heartbeat\0${scheduleId}:${scheduledAt}`),
     raw: null,
     payload: JSON.stringify({ trigger: 'heartbeat', heartbeat }),
     receivedAt: ctx.runtime.now(),

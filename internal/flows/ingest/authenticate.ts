@@ -1,7 +1,8 @@
 // Who may post to a webhook endpoint (docs/reference/webhook-endpoints.md#authentication): a signature over the bytes as they came, or a token.
 // Shapes are checked before anything is compared, comparisons take constant time, and an empty secret opens nothing.
 
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import type { Credential } from '../ports.ts';
 
 /** A signature may name its algorithm, so spelled; digits are hexadecimal, two a byte. */
@@ -27,5 +28,5 @@ export function isBearer(header: string | undefined, { key, digest }: Held): boo
   const token = bearerShape.exec(header ?? '')?.[1];
   if (token === undefined || key === undefined) return false;
   // Digests are of one length, so that the length of the secret does not show either.
-  return timingSafeEqual(createHash('sha256').update(Buffer.from(token, 'latin1')).digest(), digest);
+  return timingSafeEqual(sha256Bytes(Buffer.from(token, 'latin1')), digest);
 }

@@ -2,7 +2,8 @@
 // records an event looks up whether the name still means that value, so that a rotated secret counts from the next
 // request on. Before anybody is turned away the secret is read anew, together with those who ask at the same time.
 
-import { createHash, createSecretKey } from 'node:crypto';
+import { createSecretKey } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { FlowContext } from '../context.ts';
 import type { Credential, CredentialCache } from '../ports.ts';
@@ -48,7 +49,7 @@ export async function loadCredential(
   const { id, mark, text, notedUntil } = secret;
   return {
     key: text === '' ? undefined : createSecretKey(text, 'utf8'),
-    digest: createHash('sha256').update(text, 'utf8').digest(),
+    digest: sha256Bytes(text),
     guard: { orgId, projectId, name, secretId: id, mark },
     notedUntil,
   };

@@ -3,7 +3,7 @@
 // project, at the moment of the delivery; a removed installation ends its grant. Codes that come along are neither used
 // nor kept.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { type ErrtrackDelivery, normalize, verifySignature } from '../../adapters/providers/errtrack/errtrack.ts';
 import {
   endConnection,
@@ -80,7 +80,7 @@ async function recordIssue(
         id: timeOrderedId(ctx.runtime),
         projectId: one.projectId,
         key: said.key,
-        dedupHash: createHash('sha256').update(`errtrack\0${one.id}\0${said.dedupKey}`).digest(),
+        dedupHash: sha256Bytes(`errtrack\0${one.id}\0${said.dedupKey}`),
         raw,
         payload: JSON.stringify(payloadOf(said.payload, one.connection, grant)),
         receivedAt: now,

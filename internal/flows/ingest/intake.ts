@@ -1,7 +1,7 @@
 // Deliveries of providers (docs/reference/connections.md#intakes): proof over the raw bytes, one name for what happened, one record; in
 // the same transaction what later deliveries need to know, and the syncs that a push asks for.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { wishSync } from '../../adapters/store/repositories/polls.ts';
 import * as chat from '../../adapters/providers/chat/chat.ts';
 import * as codehost from '../../adapters/providers/codehost/codehost.ts';
@@ -175,7 +175,7 @@ async function usernamesFor(ctx: FlowContext, connection: SealedConnection, raw:
 }
 
 const dedupHashOf = ({ provider, id }: SealedConnection, delivery: string): Buffer =>
-  createHash('sha256').update(`${provider}\0${id}\0${delivery}`).digest();
+  sha256Bytes(`${provider}\0${id}\0${delivery}`);
 
 async function record(
   ctx: FlowContext,

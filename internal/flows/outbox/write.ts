@@ -1,7 +1,7 @@
 // One write: its row, its steps, its end.
 
-import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256Bytes } from '../../base/hash.ts';
 import {
   type CallRow,
   callOfKey,
@@ -55,9 +55,7 @@ export interface Write extends Call {
 
 /** Performs a write; answers as the first call of its key did. Throws Fault with a code of domain/outside.ts. */
 export async function performWrite(ctx: FlowContext, write: Write): Promise<Json> {
-  const inputHash = createHash('sha256')
-    .update(canonicalJson([write.alias, write.tool, write.input]))
-    .digest();
+  const inputHash = sha256Bytes(canonicalJson([write.alias, write.tool, write.input]));
   const { idempotencyKey: key, sessionId } = write;
   const until = ctx.runtime.now().getTime() + waitMs.most;
   for (;;) {

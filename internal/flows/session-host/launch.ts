@@ -2,7 +2,7 @@
 // session fails with its text; what may succeed later is any other error, and it is tried again. Everything that was
 // brought up for a launch that fails is taken down here.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { HarnessFailure, planLaunch } from '../../adapters/harness/harness.ts';
 import type { LaunchPlan } from '../../adapters/harness/types.ts';
 import type {
@@ -110,7 +110,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   });
   await makeDirectories(of, sandbox, plan);
   const moved = await moveSession(ctx.db, session, ['provisioning'], 'starting', {
-    tokenHash: createHash('sha256').update(token).digest(),
+    tokenHash: sha256Bytes(token),
     sandboxHome: homeOf(ctx),
     sandbox: {
       provider: sandbox.provider,

@@ -2,9 +2,9 @@
 // trees differ from what was mounted. Both are read by programs inside its sandbox, so that no link leads out of it, after
 // each turn and once more before the sandbox is stopped; values that must not show are masked before anything is kept.
 
-import { createHash } from 'node:crypto';
 import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256Bytes } from '../../base/hash.ts';
 import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { knownFiles, type LeftFile, putDiff, putFile } from '../../adapters/store/sessions/session-results.ts';
@@ -186,7 +186,7 @@ export class ResultCollector {
     if (isCut) return { ...file, kept: { refused: 'too-large' }, now };
     if (code !== 0) return { ...file, kept: { refused: 'unreadable' }, now };
     const content = masked(mask, bytes);
-    return { ...file, kept: { content, sha256: createHash('sha256').update(content).digest() }, now };
+    return { ...file, kept: { content, sha256: sha256Bytes(content) }, now };
   }
 
   async #diffs(): Promise<void> {

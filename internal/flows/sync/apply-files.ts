@@ -2,7 +2,7 @@
 // with the owner `manual`. Outside paths come from the files given, templates from the configured sources. A real
 // apply leaves a run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs, `POST P/apply`).
 
-import { createHash } from 'node:crypto';
+import { gitId } from '../../base/hash.ts';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import type { Sql } from '../../adapters/store/store.ts';
@@ -128,7 +128,7 @@ function entryOf(file: SentFile): BundleEntry {
   }
   const text = typeof content === 'string' ? Buffer.from(content, 'utf8') : content;
   const bytes = file.encoding === 'base64' ? decoded(path, text) : text;
-  const oid = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+  const oid = gitId('blob', bytes);
   return { path, kind: 'file', oid, bytes };
 }
 

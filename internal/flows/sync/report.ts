@@ -2,7 +2,7 @@
 // `svc.project_resource_apply.*` and `svc.project.onboarded` (docs/reference/connections.md#intakes), the audit entry, the syncs that what
 // came may heal; and of a sync, its run and the state of its repository. An apply that changes nothing records no event.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
 import { prepareMove, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
@@ -69,7 +69,7 @@ async function record(
     id: timeOrderedId(ctx.runtime),
     projectId,
     key: `svc.project_resource_apply.${phase}`,
-    dedupHash: createHash('sha256').update(`svc.project_resource_apply\0${operationId}\0${phase}`).digest(),
+    dedupHash: sha256Bytes(`svc.project_resource_apply\0${operationId}\0${phase}`),
     raw: null,
     payload: JSON.stringify(payload),
     receivedAt: at,

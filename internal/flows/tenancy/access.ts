@@ -1,6 +1,7 @@
 // From a token to what it may do: one statement, then the roles table.
 
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { findWebSession, type LiveSession, touchWebSession } from '../../adapters/store/signin/web-sessions.ts';
 import { type AccessRow, findAccess, findSessionAccess, touchToken } from '../../adapters/store/tenancy/access.ts';
 import { signinSettings } from '../../base/config/signin-settings.ts';
@@ -36,7 +37,7 @@ const tokenShape = /^svc_[A-Za-z0-9_-]{43}$/;
 
 /** SHA-256 of the whole token text, as it is stored. */
 export function hashToken(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
+  return sha256Bytes(token);
 }
 
 /** No live token. `isGuess`: something was presented that never was a token; worth counting against whoever sent it. */

@@ -3,7 +3,7 @@
 // looked up for them, and says what became of a call. Remote servers are named here and reached elsewhere: a credential
 // never enters a sandbox. Never runs a session and never decides where an event goes.
 
-import { createHash } from 'node:crypto';
+import { sha256Bytes } from '../../base/hash.ts';
 import { callerByToken, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { type InputSchema, parseToolInput, toolInputSchema } from '../../../schemas/tool-input.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -49,7 +49,7 @@ export type ToolServer =
 
 /** The live session of that id and token; undefined where there is none. */
 export function callerOf(ctx: FlowContext, sessionId: string, token: string): Promise<ToolCaller | undefined> {
-  return callerByToken(ctx.db, sessionId, createHash('sha256').update(token).digest());
+  return callerByToken(ctx.db, sessionId, sha256Bytes(token));
 }
 
 /** What stands behind an alias of the caller; undefined for one that it does not have. */

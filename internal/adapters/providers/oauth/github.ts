@@ -1,6 +1,7 @@
 // The code host's OAuth 2 with PKCE: a person is its numeric id, groups are its organizations (`acme`) and teams (`acme/dev`).
 
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
+import { sha256Bytes } from '../../../base/hash.ts';
 import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
 import { boundedText } from '../../../base/net/net.ts';
@@ -15,7 +16,7 @@ const pages = { most: 10, size: 100 } as const;
 
 export async function githubAuthorization(method: GithubMethod, proof: Proof): Promise<string> {
   const url = new URL(`${withoutEnd(method.baseUrl, '/')}/login/oauth/authorize`);
-  const challenge = createHash('sha256').update(proof.verifier).digest('base64url');
+  const challenge = sha256Bytes(proof.verifier).toString('base64url');
   url.search = new URLSearchParams({
     client_id: method.clientId,
     redirect_uri: proof.redirectUri,

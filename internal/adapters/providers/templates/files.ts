@@ -1,6 +1,7 @@
 // A template's files as a bundle: safe paths, git blob ids, and the hash that stands for a whole directory.
 
 import { createHash } from 'node:crypto';
+import { gitId } from '../../../base/hash.ts';
 import type { BundleEntry } from '../../../domain/bundle.ts';
 import { depthMax, fileBytesMax, filesMax, pathCharsMax, TemplateFailure, unpackedBytesMax } from './limits.ts';
 
@@ -34,22 +35,18 @@ export function fileCollector(): {
     add(path, bytes) {
       total += bytes.length;
       if (total > unpackedBytesMax) throw tooMuch();
-      const oid = blobId(bytes);
+      const oid = gitId('blob', bytes);
       put(
         bytes.length > fileBytesMax ? { path, kind: 'file', oid, tooLarge: true } : { path, kind: 'file', oid, bytes },
       );
     },
-    link: (path) => put({ path, kind: 'symlink', oid: blobId(Buffer.from('link')) }),
+    link: (path) => put({ path, kind: 'symlink', oid: gitId('blob', Buffer.from('link')) }),
     entries: () => new Map([...files].sort(([a], [b]) => (a < b ? -1 : 1))),
   };
 }
 
 export const tooMuch = (): TemplateFailure =>
   new TemplateFailure('too-large', `unpacks to more than ${unpackedBytesMax} bytes`);
-
-function blobId(bytes: Uint8Array): string {
-  return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
-}
 
 /** `dir-sha256-…` over paths and blob ids: the same files give the same hash on any machine. */
 export function directoryIntegrity(files: ReadonlyMap<string, BundleEntry>): string {
