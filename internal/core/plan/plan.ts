@@ -158,23 +158,22 @@ function checkText(resource: DesiredResource, report: Report): void {
     const isNul = text.includes('\0');
     if (!isNul && text.isWellFormed()) return;
     const message = isNul ? 'Text holds a NUL character' : 'Text holds half of a surrogate pair';
-    report({ resource, path, code: isNul ? 'nul-byte' : 'invalid-utf8', message });
+    report({ resource, path: [...path], code: isNul ? 'nul-byte' : 'invalid-utf8', message });
   });
 }
 
 type Visitor = (path: readonly (string | number)[], text: string) => void;
 
-/** Calls `found` for every key and every string. */
+/** Calls `found` for every key and every string; `path` is the same list each time, and goes on. */
 function visit(value: Json | undefined, path: (string | number)[], found: Visitor): void {
   if (typeof value === 'string') return found(path, value);
   if (value === null || typeof value !== 'object') return;
-  if (Array.isArray(value)) {
-    value.forEach((item, index) => visit(item as Json, [...path, index], found));
-    return;
-  }
+  const isList = Array.isArray(value);
   for (const [key, member] of Object.entries(value)) {
-    found(path, key);
-    visit(member as Json, [...path, key], found);
+    if (!isList) found(path, key);
+    path.push(isList ? Number(key) : key);
+    visit(member as Json, path, found);
+    path.pop();
   }
 }
 
