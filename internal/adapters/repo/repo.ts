@@ -49,8 +49,11 @@ export const openRepositoriesWith =
   (target: RepoTarget, options: Omit<OpenOptions, 'now'>): RepoSource =>
     openRepository(target, { ...shared, ...options });
 
+/** A module once it is loaded: to ask the runtime again takes a tenth of a millisecond. */
+let remote: Promise<typeof import('./remote.ts')> | undefined;
+
 async function loadDriver(target: RepoTarget, options: OpenOptions): Promise<RepoSource> {
-  if (target.kind === 'remote') return new (await import('./remote.ts')).RemoteSource(target, options);
+  if (target.kind === 'remote') return new (await (remote ??= import('./remote.ts'))).RemoteSource(target, options);
   if (target.kind === 'local') return new (await import('./local.ts')).LocalSource(target, options);
   return new (await import('./folder.ts')).FolderSource(target, options);
 }

@@ -1,6 +1,5 @@
 // One loop of a service: turn, pause, turn. A turn may say how long the next pause is, and a pause may be cut short.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FlowContext } from '../../flows/context.ts';
 
 export interface Loop {
@@ -20,24 +19,27 @@ export function loop(
   turn: (signal: AbortSignal) => Promise<number | void>,
 ): Loop {
   const stopping = new AbortController();
-  let pause = new AbortController();
+  let wake = (): void => undefined;
   const run = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
-      pause = new AbortController();
+      // Who wakes it during its turn ends the pause behind it. No signal: one that is aborted makes an exception each time.
+      const pause = Promise.withResolvers<void>();
+      wake = pause.resolve;
       const asked = await turn(stopping.signal).catch((error: unknown) => {
         if (!stopping.signal.aborted) ctx.runtime.log.warn({ err: error, service: name }, 'service.turn_failed');
       });
       if (stopping.signal.aborted) return;
-      // Rejects when the pause is cut short, which is what it waits for.
-      await sleep(asked ?? pauseMs, undefined, { signal: pause.signal }).catch(() => undefined);
+      const timer = setTimeout(pause.resolve, asked ?? pauseMs);
+      await pause.promise;
+      clearTimeout(timer);
     }
   };
   const running = run();
   return {
-    wake: () => pause.abort(),
+    wake: () => wake(),
     async stop(): Promise<void> {
       stopping.abort();
-      pause.abort();
+      wake();
       await running;
     },
   };
