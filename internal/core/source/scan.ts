@@ -8,7 +8,13 @@ import { moreFindings, quoted } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 
 export type Scan =
-  | { readonly ok: true; readonly tokens: readonly CST.Token[]; readonly unclosed: readonly Unclosed[] }
+  | {
+      readonly ok: true;
+      readonly tokens: readonly CST.Token[];
+      readonly unclosed: readonly Unclosed[];
+      /** The text goes on behind the tokens: it holds more errors than anybody reads. */
+      readonly isCut: boolean;
+    }
   | { readonly ok: false; readonly findings: readonly Finding[] };
 
 /** A quote or bracket that nothing closes, in the order of the text. */
@@ -31,11 +37,12 @@ export function scanYaml(file: string, text: string, limits: SourceLimits): Scan
     const range = { file, start, end: Math.min(start + length, text.length) };
     findings.push({ severity: 'error', code, message, range, ...(hint === undefined ? {} : { hint }) });
   };
-  const tokens = tokenize(text, limits, report);
-  if (tokens !== null) {
+  const read = tokenize(text, limits, report);
+  if (read !== null) {
+    const { tokens, isCut } = read;
     const unclosed: Unclosed[] = [];
     for (const token of tokens) inspect(token, limits, unclosed, report);
-    if (findings.length === 0) return { ok: true, tokens, unclosed: unclosed.sort((a, b) => a.start - b.start) };
+    if (findings.length === 0) return { ok: true, tokens, unclosed: unclosed.sort((a, b) => a.start - b.start), isCut };
   }
   if (untold > 0) findings.push(moreFindings(file, untold));
   return { ok: false, findings };
@@ -46,16 +53,22 @@ type Report = (code: DiagnosticCode, message: string, start: number, length: num
 const reportDepth = (limits: SourceLimits, report: Report, at: number): void =>
   report('yaml-too-deep', `The file is nested deeper than ${limits.maxDepth} levels`, at, 1);
 
-/** Runs lexer and parser, and stops both at the first bound. */
-function tokenize(text: string, limits: SourceLimits, report: Report): CST.Token[] | null {
+/** Runs lexer and parser, and stops both at the first bound. Where that is one of errors, what was read up to there is whole. */
+function tokenize(
+  text: string,
+  limits: SourceLimits,
+  report: Report,
+): { readonly tokens: CST.Token[]; readonly isCut: boolean } | null {
   const tokens: CST.Token[] = [];
   const parser = new Parser();
-  const counts = { values: 0, lexemes: 0, oddities: 0 };
+  const counts = { values: 0, lexemes: 0, errors: 0, directives: 0 };
+  const isFlood = (): boolean => counts.errors + counts.directives > limits.maxFindings;
   try {
     for (const lexeme of new Lexer().lex(text)) {
       for (const token of parser.next(lexeme)) {
         tokens.push(token);
-        if (token.type === 'error' || token.type === 'directive') counts.oddities++;
+        if (token.type === 'error') counts.errors++;
+        if (token.type === 'directive') counts.directives++;
       }
       // The stack holds the document, one token for each open collection, and perhaps a scalar.
       if (parser.stack.length > limits.maxDepth + 2) {
@@ -68,10 +81,10 @@ function tokenize(text: string, limits: SourceLimits, report: Report): CST.Token
         report('yaml-too-large', message, parser.offset, 1, 'Split it into several files.');
         return null;
       }
-      if (counts.oddities > limits.maxFindings) break;
+      if (isFlood()) break;
     }
-    // Past so many errors or directives, what was read so far is enough to say that the file is broken.
-    if (counts.oddities > limits.maxFindings) return reportFlood(tokens, report);
+    if (isFlood() && counts.errors === 0) return reportDirectives(tokens, report);
+    // One mistake makes many errors of what stands behind it: which ones are news is seen when they are composed.
     for (const token of parser.end()) tokens.push(token);
   } catch (error) {
     // The parser gives up on some input by throwing; whatever it says, the file cannot be read.
@@ -79,12 +92,11 @@ function tokenize(text: string, limits: SourceLimits, report: Report): CST.Token
     report('yaml-syntax', `The file cannot be read as YAML: ${reason}`, parser.offset, 1);
     return null;
   }
-  return tokens;
+  return { tokens, isCut: isFlood() };
 }
 
-function reportFlood(tokens: readonly CST.Token[], report: Report): null {
+function reportDirectives(tokens: readonly CST.Token[], report: Report): null {
   for (const token of tokens) {
-    if (token.type === 'error') report('yaml-syntax', token.message, token.offset, token.source.length);
     if (token.type === 'directive') report('yaml-syntax', 'Too many directives', token.offset, token.source.length);
   }
   return null;

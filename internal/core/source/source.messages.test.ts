@@ -239,6 +239,7 @@ const yaml: readonly Row[] = [
   ['a: @x\n'.repeat(12), { maxFindings: 2 }],
   [`a: 1\n---\n${'a: @x\n'.repeat(12)}`, { maxFindings: 2 }],
   [`a: [\n---\n${'b: "c" d\n'.repeat(12)}`, { maxFindings: 2 }],
+  ['a: {b: c}}, d: e\nf: g\n---\nh: [i]] ]\n', { maxFindings: 2 }],
 ];
 
 /** Bytes that are no text, or too many. */

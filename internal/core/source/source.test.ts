@@ -253,7 +253,7 @@ test('a file of nothing but errors reports the first of them', () => {
   const { findings: keys } = readSource('a.yaml', utf8(text));
   assert.equal(keys.length, 51);
   assert.equal(keys.at(-1)?.message, '… and 150 more in this file');
-  for (const flood of [']\n', '%x\n']) {
+  for (const flood of ['a: [b]]\n---\n', '%x\n']) {
     const { findings } = readSource('a.yaml', utf8(flood.repeat(1000)));
     assert.deepEqual(
       [findings.length, findings[0]?.code, findings[50]?.code],
@@ -265,6 +265,17 @@ test('a file of nothing but errors reports the first of them', () => {
   const quotes = `a: x\n---\n${Array.from({ length: 5_000 }, (_, k) => `k${k}: "a\n`).join('')}`;
   const flood = readSource('a.yaml', utf8(quotes));
   assert.deepEqual([flood.findings.length, flood.documents.length], [51, 1]);
+});
+
+test('one mistake is told once, however much of the document it makes unreadable', () => {
+  const mistake = 'env: {A: x-{{ title }}, B: c';
+  const [short, long] = [1, 40].map((rows) => {
+    const text = `${mistake}}\n${'labels: {a: b, c: d}\n'.repeat(rows)}`;
+    return readSource('a.yaml', utf8(text)).findings.map(({ message, hint, range }) => [message, hint, range?.start]);
+  });
+  assert.equal(short?.length, 1);
+  assert.deepEqual(long, short);
+  assert.equal(readSource('a.yaml', utf8(']\n'.repeat(1000))).findings.length, 1);
 });
 
 test('only .yaml, .yml and .json hold documents', () => {

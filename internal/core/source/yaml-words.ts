@@ -28,7 +28,7 @@ export const words: readonly (readonly [said: RegExp, message: string, hint: str
     'Write "---" between a directive ("%…") and the document, or remove the directive.',
   ],
   [
-    / in YAML stream/,
+    / in YAML (?:stream|document)/,
     'This belongs to nothing before it',
     'Is it indented as its neighbours are, or a bracket too many?',
   ],

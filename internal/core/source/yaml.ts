@@ -62,7 +62,8 @@ export function composeYaml(file: string, text: string, limits: SourceLimits): R
       documents.push({ index: index - 1, root, isPartial: builder.errors > before });
   }
   for (const error of composer.streamInfo().errors) builder.syntax(error);
-  return { documents, findings: builder.withRest(), nodes: builder.nodes };
+  // Nobody knows what the rest would have said of the documents before it, or after.
+  return { documents: scan.isCut ? [] : documents, findings: builder.withRest(), nodes: builder.nodes };
 }
 
 /** What the library keeps to itself. */
