@@ -1,34 +1,65 @@
-// Live sessions whose agent is gone are archived: nothing can be delivered to them any more, and nobody would end them.
+// What an agent leaves when it is gone: its live sessions are archived, since nothing can be delivered to them any more and
+// nobody would end them, and its claims are released, since nobody can take them over.
 
+import { orphanedClaims } from '../../adapters/store/routing/binding-reads.ts';
 import { unlessBusy } from '../../adapters/store/routing/project-lock.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { orphanedSessions } from '../../adapters/store/sessions/sessions.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import type { FlowContext } from '../context.ts';
-import { endSession } from './records.ts';
+import { endSession, unbindSession } from './records.ts';
 
 const batch = 100;
 
-/** Archives them with the reason `agent-deleted`, a project at a time; one that is busy is left to the next turn. Answers with how many there were. */
+interface Orphan {
+  readonly id: string;
+  readonly projectId: string;
+}
+interface Kind {
+  readonly find: (sql: Sql, limit: number, except: readonly string[]) => Promise<readonly Orphan[]>;
+  /** False where somebody was faster. */
+  readonly end: (ctx: FlowContext, tx: RoutingTx, id: string) => Promise<boolean>;
+}
+
+const sessions: Kind = {
+  find: orphanedSessions,
+  end: (ctx, tx, id) => endSession(ctx, tx, id, 'archived', 'agent-deleted'),
+};
+const claims: Kind = {
+  find: orphanedClaims,
+  end: async (ctx, tx, id) => (await unbindSession(ctx, tx, { by: { id }, authority: 'operator' })) !== undefined,
+};
+
+/**
+ * Archives the sessions with the reason `agent-deleted` and releases the claims, those of the sessions too. Answers with how
+ * many sessions there were.
+ */
 export async function archiveOrphans(ctx: FlowContext, signal: AbortSignal): Promise<number> {
-  let archived = 0;
+  const archived = await endAll(ctx, sessions, signal);
+  const released = await endAll(ctx, claims, signal);
+  if (archived + released > 0)
+    ctx.runtime.log.info({ sessions: archived, claims: released }, 'session.orphans_archived');
+  return archived;
+}
+
+/** A project at a time; one that is busy is left to the next turn. */
+async function endAll(ctx: FlowContext, { find, end }: Kind, signal: AbortSignal): Promise<number> {
+  let ended = 0;
   const busy = new Set<string>();
   for (let found = batch; found === batch && !signal.aborted; ) {
-    const orphans = await orphanedSessions(ctx.db, batch, [...busy]);
+    const orphans = await find(ctx.db, batch, [...busy]);
     found = orphans.length;
-    for (const [projectId, sessions] of Map.groupBy(orphans, (one) => one.projectId)) {
-      const archive = async (tx: RoutingTx): Promise<number> => {
+    for (const [projectId, own] of Map.groupBy(orphans, (one) => one.projectId)) {
+      const act = async (tx: RoutingTx): Promise<number> => {
         let count = 0;
-        for (const { id } of sessions) {
-          if (await endSession(ctx, tx, id, 'archived', 'agent-deleted')) count += 1;
-        }
+        for (const { id } of own) if (await end(ctx, tx, id)) count += 1;
         return count;
       };
-      const count = await unlessBusy(ctx.db, projectId, archive);
+      const count = await unlessBusy(ctx.db, projectId, act);
       // What is busy now is found again by the next turn.
       if (count === undefined) busy.add(projectId);
-      archived += count ?? 0;
+      ended += count ?? 0;
     }
   }
-  if (archived > 0) ctx.runtime.log.info({ sessions: archived }, 'session.orphans_archived');
-  return archived;
+  return ended;
 }

@@ -54,3 +54,20 @@ export async function bindingById(sql: Sql, projectId: string, id: string): Prom
   );
   return rows[0];
 }
+
+/** Claims that wait for a session of an agent that is gone, oldest first. */
+export async function orphanedClaims(
+  sql: Sql,
+  limit: number,
+  /** Projects that are left out. */
+  except: readonly string[] = [],
+): Promise<{ readonly id: string; readonly projectId: string }[]> {
+  const { rows } = await sql.query<{ id: string; projectId: string }>(
+    `select b.id, b.project_id as "projectId" from svc.bindings b
+      where b.session_id is null and b.state = 'active' and not exists (select from svc.agents a where a.id = b.agent_id)
+        and b.project_id <> all($2::uuid[]) order by b.id limit $1::int`,
+    [limit, except],
+    'orphaned-claims',
+  );
+  return rows;
+}
