@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { after, before, describe, it, test } from 'node:test';
 import { staggerPolls, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { syncPortsOf } from '../context.ts';
 import { following, relation, SyncLane, takeOver } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
-const under = { commit: 'a', isApplying: false, sinceMs: 0, limitMs: 60_000 };
+const under = { commit: 'a', kind: 'sync', isApplying: false, sinceMs: 0, limitMs: 60_000 } as const;
 const asked = { isAsked: true, hint: null } as const;
 const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType<typeof relation>])[] = [
   ['its turn is no news', [{ reason: 'poll', isAsked: false, hint: null }, under], 'drop'],
@@ -33,6 +34,38 @@ const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType
     [
       { ...asked, reason: 'manual' },
       { ...under, sinceMs: 60_001 },
+    ],
+    'end',
+  ],
+  [
+    'a push is no word against a rollback, which the commit that it leaves may have asked for',
+    [
+      { ...asked, reason: 'push', hint: 'b' },
+      { ...under, kind: 'rollback' },
+    ],
+    'follow',
+  ],
+  [
+    'nor against what may turn out to be one',
+    [
+      { ...asked, reason: 'push', hint: 'b' },
+      { ...under, commit: null, kind: null },
+    ],
+    'follow',
+  ],
+  [
+    'against an approval it is one',
+    [
+      { ...asked, reason: 'push', hint: 'b' },
+      { ...under, kind: 'approve' },
+    ],
+    'end',
+  ],
+  [
+    'and a person may change their mind',
+    [
+      { ...asked, reason: 'manual' },
+      { ...under, kind: 'rollback' },
     ],
     'end',
   ],
@@ -174,6 +207,43 @@ describe('git servers that swallow and trickle', () => {
     free();
     bench.server.fault = () => null;
     assert.deepEqual([word(run['status']), word(run['reason'])], ['applied', 'push']);
+  });
+
+  it('a late delivery of the commit that is being left does not end the rollback', async () => {
+    const repo = await bench.repository('late');
+    const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('late-one') });
+    await bench.watch('late');
+    const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('late-two') });
+    await syncNow(bench.daemon, 'late');
+    const { ctx, api } = bench.daemon;
+    const { rows } = await ctx.db.query<{ id: string; project: string }>(
+      `select id, project_id as project from svc.repositories where name = 'late'`,
+    );
+    const [{ id, project } = { id: '', project: '' }] = rows;
+    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
+    // What is about to be applied waits for those before it in the project.
+    const before = Promise.all(Array.from({ length: 64 }, () => syncPortsOf(ctx).applying(project, () => freed)));
+    const { body } = await api('POST', 'P/repositories/late/rollback', {});
+    const { reconcileId } = body;
+    const column = async (text: string): Promise<unknown> =>
+      (await ctx.db.query<{ is: unknown }>(`select (${text}) as is`)).rows[0]?.is;
+    await until(
+      'its commit',
+      async () =>
+        (await column(`select inputs <> '{}' from svc.reconciles where id = '${word(reconcileId)}'`)) === true,
+    );
+    await wishSync(ctx.db, { repositoryId: id, reason: 'push', hint: two });
+    await until(
+      'the delivery to be heard',
+      async () =>
+        (await column(`select wanted is null from svc.repository_polls where repository_id = '${id}'`)) === true,
+    );
+    free();
+    await before;
+    const run = await ended(bench.daemon, word(reconcileId));
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', one]);
+    const passed = await settled(bench.daemon, 'late', (latest) => word(latest['id']) !== word(reconcileId));
+    assert.deepEqual([word(passed['status']), word(passed['commit'])], ['quarantined', two]);
   });
 
   it('a run by hand that another wish has taken along is not ended by its own', async () => {

@@ -33,6 +33,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
 import type { CatalogPorts, SyncPorts } from '../ports.ts';
 import { Superseded, runSync, type SyncOutcome } from './run.ts';
+import type { SyncRequest } from './run-record.ts';
 import { HostHealth, openRepository } from './source.ts';
 import { type SyncTask, takeTask } from './task.ts';
 
@@ -60,6 +61,8 @@ export function relation(
   wish: Pick<DueRepository, 'reason' | 'isAsked' | 'hint'>,
   now: {
     readonly commit: string | null;
+    /** Null: nobody knows yet, and nothing has been read. */
+    readonly kind: SyncRequest['kind'] | null;
     readonly isApplying: boolean;
     readonly sinceMs: number;
     readonly limitMs: number;
@@ -70,6 +73,8 @@ export function relation(
   // The commit that somebody speaks of is the one that is being synced.
   if (wish.reason === 'push' && wish.hint !== null && wish.hint === now.commit) return 'drop';
   if (now.isApplying || wish.reason === 'watch' || wish.reason === 'resync') return 'follow';
+  // The delivery may be a late one, of the very commit that the rollback leaves: the sync for it would find nothing to do.
+  if (wish.reason === 'push' && (now.kind === 'rollback' || now.kind === null)) return 'follow';
   // However often somebody pushes, a read gets its time now and then.
   if (wish.reason === 'push' && now.sinceMs > now.limitMs) return 'follow';
   return 'end';
@@ -138,6 +143,7 @@ export class SyncLane {
     const { task, isApplying, since } = present;
     const now = {
       commit: task?.run.commit ?? null,
+      kind: task?.request.kind ?? null,
       isApplying,
       sinceMs: performance.now() - since,
       limitMs: syncPortsOf(this.#ctx).readSeconds * 1000,
