@@ -45,6 +45,7 @@ export interface GoldenCase {
       readonly target: string;
       readonly session: string | null;
       readonly lifecycle?: 'held';
+      readonly context?: ActiveBinding['context'];
       readonly eventContext?: ActiveBinding['eventContext'];
     }[];
     readonly routed?: readonly string[];
@@ -85,8 +86,8 @@ export function routeCase({ event, agents = {}, triggers, world }: GoldenCase): 
       slots: new Map(Object.entries(world.slots ?? {})),
       threads: new Map(Object.entries(world.threads ?? {})),
       bindings: (world.bindings ?? []).map((written): ActiveBinding => {
-        const { agent, target, session, lifecycle = 'manual', eventContext = null } = written;
-        return { agentId: agent, target: targetOf(target), sessionId: session, lifecycle, eventContext };
+        const { agent, target, session, lifecycle = 'manual', context = null, eventContext = null } = written;
+        return { agentId: agent, target: targetOf(target), sessionId: session, lifecycle, context, eventContext };
       }),
       routed: new Set(world.routed ?? []),
     },

@@ -9,6 +9,7 @@ export interface Holding {
   /** Null: an agent's claim without a live holder. */
   readonly holder: SessionRef | null;
   readonly lifecycle: 'manual' | 'held';
+  readonly context: JsonObject | null;
   readonly eventContext: EventContext | null;
 }
 export interface State {
@@ -26,9 +27,9 @@ export const sameRef = (a: SessionRef | null, b: SessionRef): boolean => {
 export function openState(snapshot: Snapshot): State {
   const refs = (claims: ReadonlyMap<string, string>): Map<string, SessionRef> =>
     claims.size === 0 ? new Map() : new Map([...claims].map(([agentId, session]) => [agentId, { session }]));
-  const bindings = snapshot.bindings.map(({ agentId, target, sessionId, lifecycle, eventContext }) => {
+  const bindings = snapshot.bindings.map(({ agentId, target, sessionId, lifecycle, context, eventContext }) => {
     const holder = sessionId === null ? null : { session: sessionId };
-    return [bindingKey(agentId, target), { holder, lifecycle, eventContext }] as const;
+    return [bindingKey(agentId, target), { holder, lifecycle, context, eventContext }] as const;
   });
   return { slots: refs(snapshot.slots), threads: refs(snapshot.threads), bindings: new Map(bindings) };
 }
@@ -46,14 +47,22 @@ export interface Inline {
   readonly context?: JsonObject | undefined;
   readonly eventContext?: EventContext | undefined;
 }
+/** What a claim without a live holder holds, which passes on with it. */
+export type Claim = Pick<Holding, 'context' | 'eventContext'>;
 
-/** What a binding says: the agent's policy for the target, over which what is said inline is merged key by key. */
-export function bindingTerms(policy: BindingPolicy | undefined, inline: Inline): BindingTerms {
+/**
+ * What a binding says, merged key by key: the agent's policy for the target, over it what the claim that it takes over was
+ * made with, and over both what is said inline.
+ */
+export function bindingTerms(policy: BindingPolicy | undefined, inline: Inline, claim?: Claim): BindingTerms {
   return {
     lifecycle: policy?.lifecycle ?? 'manual',
     continuity: policy?.continuity ?? 'session',
-    context: merge(policy?.context, inline.context),
-    eventContext: mergeEventContexts(policy?.eventContext, inline.eventContext),
+    context: merge(merge(policy?.context, claim?.context), inline.context),
+    eventContext: mergeEventContexts(
+      mergeEventContexts(policy?.eventContext, claim?.eventContext),
+      inline.eventContext,
+    ),
   };
 }
 export type BindingTerms = Pick<BindEffect, 'lifecycle' | 'continuity' | 'context' | 'eventContext'>;
@@ -66,11 +75,12 @@ export function bind(
   holder: SessionRef,
   inline: Inline,
 ): BindEffect {
-  const terms = bindingTerms(agent.bindings[target.type], inline);
-  const { lifecycle, eventContext } = terms;
-  const takesOver = state.bindings.has(bindingKey(agent.id, target));
-  state.bindings.set(bindingKey(agent.id, target), { holder, lifecycle, eventContext });
-  return { kind: 'bind', agentId: agent.id, target, holder, ...terms, takesOver };
+  const standing = state.bindings.get(bindingKey(agent.id, target));
+  const claim = standing?.holder === null ? standing : undefined;
+  const terms = bindingTerms(agent.bindings[target.type], inline, claim);
+  const { lifecycle, context, eventContext } = terms;
+  state.bindings.set(bindingKey(agent.id, target), { holder, lifecycle, context, eventContext });
+  return { kind: 'bind', agentId: agent.id, target, holder, ...terms, takesOver: standing !== undefined };
 }
 
 /** Releases an agent's binding; the transition's own context is merged over the declared one (docs/reference/routing.md#bindings). */
@@ -90,7 +100,8 @@ function merge(base: JsonObject | null | undefined, over: JsonObject | null | un
   return base || over ? { ...base, ...over } : null;
 }
 
-function mergeEventContexts(base: EventContext | undefined, over: EventContext | undefined): EventContext | null {
+type Some = EventContext | null | undefined;
+function mergeEventContexts(base: Some, over: Some): EventContext | null {
   const merged: Record<string, JsonObject> = {};
   for (const phase of ['bound', 'updated', 'unbound'] as const) {
     const context = merge(base?.[phase], over?.[phase]);

@@ -52,6 +52,8 @@ export interface ActiveBinding {
   /** The live session that holds it; null: an agent's claim that waits for a replacement. */
   readonly sessionId: string | null;
   readonly lifecycle: Lifecycle;
+  /** Relationship context, stamped on the binding. */
+  readonly context: JsonObject | null;
   /** As the binding was made with; its `unbound` annotates a release. */
   readonly eventContext: EventContext | null;
 }

@@ -27,6 +27,7 @@ interface NaiveBinding {
   session: string | null;
   lifecycle: 'manual' | 'held';
   continuity: 'session' | 'agent';
+  context: JsonObject | null;
   eventContext: { readonly bound?: JsonObject; readonly updated?: JsonObject; readonly unbound?: JsonObject } | null;
 }
 
@@ -127,14 +128,14 @@ export class Naive {
   }
 
   #bind(effect: Omit<NaiveBinding, 'session'>, session: string, depth: number): void {
-    const { agentId, target, lifecycle, continuity, eventContext } = effect;
+    const { agentId, target, lifecycle, continuity, context, eventContext } = effect;
     const standing = this.bindings.find((one) => one.agentId === agentId && same(one.target, target));
     if (standing === undefined) {
-      const made = { agentId, target, session, lifecycle, continuity, eventContext };
+      const made = { agentId, target, session, lifecycle, continuity, context, eventContext };
       this.bindings.push(made);
       this.#emit('bound', made, session, depth + 1);
     } else {
-      Object.assign(standing, { session, lifecycle, continuity, eventContext });
+      Object.assign(standing, { session, lifecycle, continuity, context, eventContext });
       this.#emit('updated', standing, session, depth + 1);
     }
   }
