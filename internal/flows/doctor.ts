@@ -41,6 +41,18 @@ const hints: { readonly [condition in RepoConditionWord]: string } = {
   stale: 'what the run was to repeat is not stored any more: pin the commit instead, which reads it anew: svc repo pin',
 };
 
+/** The same of a folder or a repository on the daemon's machine, where no server and no network stands between. */
+const hintsOfPaths: { readonly [condition in RepoConditionWord]?: (name: string) => string } = {
+  'not-found': (name) => `is the path right, and there on the daemon's machine? else: svc repo edit ${name} --path DIR`,
+  unreachable: () => "let the daemon's user read the path and all that lies below .svc/",
+  corrupt: () => 'look at the repository with git fsck',
+};
+
+function hintOf({ name, condition, isPath }: Troubles['conditions'][number]): string {
+  const word = condition as RepoConditionWord;
+  return (isPath ? hintsOfPaths[word]?.(name) : undefined) ?? hints[word];
+}
+
 const dayMs = 24 * 60 * 60 * 1_000;
 
 /** What stands in the way of pages, and who came in by the way that is for emergencies. */
@@ -84,7 +96,7 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<D
   const checks: DoctorCheck[] = [];
   for (const row of found.conditions) {
     const message = `repository ${row.name} cannot be read (${row.condition}, ${row.failures} in a row): ${row.detail}`;
-    checks.push({ name: 'repository', status: 'error', message, hint: hints[row.condition as RepoConditionWord] });
+    checks.push({ name: 'repository', status: 'error', message, hint: hintOf(row) });
   }
   for (const row of found.runs) {
     const isHeld = row.status === 'held';

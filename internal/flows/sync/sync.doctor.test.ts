@@ -80,3 +80,35 @@ test('the doctor tells what is late among events and schedules, what gave up, an
   );
   assert.deepEqual(rows, [{ detail: { 't.parked': 1 } }]);
 });
+
+test('what to do about a source that cannot be read is of a folder where it is one', async () => {
+  const told = async (condition: string): Promise<unknown> => {
+    await bench.db.query('update svc.repository_states set condition = $1::text', [condition]);
+    return (await checks())
+      .filter((check) => (check as string[])[0] === 'repository')
+      .map((check) => (check as string[])[3]);
+  };
+  await bench.db.query(
+    `insert into svc.repositories (id, project_id, name, path, url, url_key, interval_seconds)
+       values (gen_random_uuid(), $1::uuid, 'folder', '/srv/agents', null, null, 60),
+              (gen_random_uuid(), $1::uuid, 'remote', null, 'https://git.test/o/r', 'git.test/o/r', 60)`,
+    [bench.projectId],
+  );
+  await bench.db.query(
+    `insert into svc.repository_states (repository_id, condition_detail) select id, 'why' from svc.repositories`,
+  );
+  assert.deepEqual(await told('not-found'), [
+    "is the path right, and there on the daemon's machine? else: svc repo edit folder --path DIR",
+    'check the url, and whether the credentials may see the repository',
+  ]);
+  assert.deepEqual(await told('unreachable'), [
+    "let the daemon's user read the path and all that lies below .svc/",
+    'check the network between this daemon and the server; private addresses need SVC_ALLOW_PRIVATE_NETWORK',
+  ]);
+  assert.deepEqual(await told('corrupt'), [
+    'look at the repository with git fsck',
+    'the server, or what stands before it, answers with what git cannot read: try git clone, and git fsck there',
+  ]);
+  const [ofFolder, ofServer] = (await told('hostile')) as string[];
+  assert.equal(ofFolder, ofServer);
+});

@@ -14,7 +14,14 @@ export interface ParkedWork {
 
 export interface Troubles {
   readonly repositories: number;
-  readonly conditions: readonly { name: string; condition: string; failures: number; detail: string }[];
+  readonly conditions: readonly {
+    readonly name: string;
+    readonly condition: string;
+    readonly failures: number;
+    readonly detail: string;
+    /** It lies on the daemon's machine. */
+    readonly isPath: boolean;
+  }[];
   /** Latest runs that failed over an author's mistake, or are held. */
   readonly runs: readonly { id: string; name: string; commit: string | null; status: string; detail: string | null }[];
   /** Repositories that are overdue by far. */
@@ -58,7 +65,7 @@ export async function findTroubles(
     scope,
   );
   const conditions = await sql.query<Troubles['conditions'][number]>(
-    `select r.name, s.condition, s.failures, coalesce(s.condition_detail, '') as detail
+    `select r.name, s.condition, s.failures, coalesce(s.condition_detail, '') as detail, r.path is not null as "isPath"
        from svc.repositories r join svc.repository_states s on s.repository_id = r.id
       where r.project_id = $1::uuid and s.condition is not null and not r.suspended order by r.name`,
     scope,
