@@ -146,6 +146,23 @@ describe('a slot with replace: auto', () => {
     await bench.daemon.api('POST', `P/sessions/${successor}/archive`);
   });
 
+  it('one whose environment has changed is replaced as well, though its agent is at the same revision', async () => {
+    const environment = (value: string) => ({
+      environment: { name: 'kept', image: { kind: 'preset', name: 'base' }, env: { OF: value } },
+      onReplace: '!env OF',
+    });
+    await keeper(environment('before'));
+    const session = await bench.start('keeper', '!env OF');
+    await bench.until(session, (view) => idle(view) && view.said.includes('OF=before'));
+    await keeper(environment('after'));
+    const { reason } = await bench.until(session, (view) => view.state === 'replaced');
+    assert.equal(reason, 'the environment of the agent is another one now');
+    const successor = await successorOf(session);
+    const view = await bench.until(successor, (seen) => idle(seen) && seen.said.includes('OF=after'));
+    assert.equal(view.body['revision'], (await bench.view(session)).body['revision']);
+    await bench.daemon.api('POST', `P/sessions/${successor}/archive`);
+  });
+
   it('a failed one gets a successor, later each time it fails again, and never in a hot loop', async () => {
     const { api, ctx } = bench.daemon;
     assert.ok((await api('PUT', 'P/secrets/wanted', { value: 'of a secret' })).status < 300);

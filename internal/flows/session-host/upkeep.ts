@@ -99,13 +99,19 @@ async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
     const [slot] = await replaceableSlots(tx, seen.agentId);
     if (slot === undefined || slot.sessionId !== seen.sessionId) return undefined;
     const successor = successorOf(ctx, slot, await payloadOf(tx, slot));
-    const reason = slot.why === 'stale' ? `the agent is at revision ${slot.revision} now` : 'it failed';
-    await takeOver(ctx, tx, slot.sessionId, successor, reason);
+    await takeOver(ctx, tx, slot.sessionId, successor, reasonOf(slot));
     return successor.id;
   });
   if (made === undefined) return;
   ctx.runtime.log.info({ sessionId: seen.sessionId, successor: made, why: seen.why }, 'session.replaced');
 }
+
+const reasonOf = ({ why, revision }: ReplaceableSlot): string =>
+  ({
+    stale: `the agent is at revision ${revision} now`,
+    environment: 'the environment of the agent is another one now',
+    failed: 'it failed',
+  })[why];
 
 /** Of the event that the work began with; empty where there was none, or it is not stored any more. */
 async function payloadOf(tx: Sql, { projectId, eventId }: ReplaceableSlot): Promise<Json> {

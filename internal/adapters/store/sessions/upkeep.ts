@@ -54,7 +54,7 @@ export interface ReplaceableSlot {
   /** Of the agent now: what the successor starts from. */
   readonly revision: number;
   readonly spec: AgentSpec;
-  readonly why: 'stale' | 'failed';
+  readonly why: 'stale' | 'environment' | 'failed';
   /** Sessions of the agent that failed one after another, up to now. */
   readonly failedInARow: number;
   readonly endedAt: Date | null;
@@ -86,7 +86,8 @@ const failuresCounted = 32;
 export const fromTheLastOf = (agent: string): string =>
   `(project_id, agent) >= (${agent}.project_id, ${agent}.name) order by project_id, agent, id desc`;
 
-// Stale: the slot's live session, of an older revision, between two turns with nothing to hear. Failed: the agent's last
+// Stale: the slot's live session, of an older revision or begun in an environment that has changed since, whose content is no
+// part of a revision, between two turns with nothing to hear. Failed: the agent's last
 // session failed while it had the slot, and nobody has it now. The last session is found by the agent's name, which another
 // agent may have had before: then it is none of this one's.
 const replaceableText = `with auto as (
@@ -94,11 +95,13 @@ const replaceableText = `with auto as (
      where spec ->> 'replace' = 'auto' and ($1::uuid is null or id = $1::uuid)
   ), found as (
   select s.id as "sessionId", a.project_id as "projectId", a.id as "agentId", a.name as agent, a.revision, a.spec,
-         'stale' as why, 0 as "failedInARow", null::timestamptz as "endedAt"
+         case when s.revision < a.revision then 'stale' else 'environment' end as why, 0 as "failedInARow", null::timestamptz as "endedAt"
     from auto a
     join svc.session_claims c on c.agent_id = a.id and c.kind = 'slot'
     join svc.sessions s on s.id = c.session_id
-   where s.live and s.revision < a.revision and s.state in ('queued', 'idle', 'suspended', 'blocked')
+    left join svc.generated_resources g
+      on g.project_id = a.project_id and g.kind = 'Environment' and g.name = a.spec ->> 'environment'
+   where s.live and (s.revision < a.revision or g.updated_at > s.started_at) and s.state in ('queued', 'idle', 'suspended', 'blocked')
      and not exists (select from svc.inbox i where i.session_id = s.id and i.state = 'in_flight')
   union all
   select s.id, a.project_id, a.id, a.name, a.revision, a.spec, 'failed',
