@@ -1,10 +1,12 @@
-// The database dies under a daemon while events come in and a schedule ticks; nobody lends a hand.
+// The database dies under a daemon while events come in, a schedule ticks and pages are looked at; nobody lends a hand.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startCutProxy } from '../../internal/base/testkit/cut-proxy.ts';
 import { embeddedPid, startTestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 const runnable = { harness: 'harness-a', environment: { name: 'default', image: { kind: 'preset', name: 'base' } } };
 const agent = (name: string, trigger: object): { path: string; content: string } => ({
@@ -131,5 +133,31 @@ test('what was acknowledged is there and routed once, and the tick of the outage
     await until('an event', async () => ((await post()).status === 202 ? true : undefined));
   } finally {
     await daemon.stop();
+  }
+});
+
+test('pages that are asked for while the database is away say that the service is, as calls do', async () => {
+  const database = await createTestDatabase();
+  const network = await startCutProxy(database.url);
+  const daemon = await startTestDaemon({ database: { ...database, url: network.url } });
+  try {
+    const { headers } = await daemon.api('POST', '/api/v1/auth/sessions', { token: daemon.token });
+    const cookie = headers
+      .getSetCookie()
+      .map((one) => one.split(';', 1)[0])
+      .join('; ');
+    const look = (path: string) => daemon.api('GET', path, undefined, { token: null, headers: { cookie } });
+    assert.equal((await look('/default/default')).status, 200);
+    await network.stop();
+    const callback = `/connections/errtrack/callback?state=${'s'.repeat(43)}&installationId=i&code=c`;
+    for (const path of ['/', '/default/default', '/default/default/sessions', '/device', callback]) {
+      const { status, headers: told, body } = await look(path);
+      assert.deepEqual([status, told.get('retry-after')], [503, '1'], path);
+      assert.match(String(body), /The service cannot answer at the moment/, path);
+    }
+  } finally {
+    await daemon.stop();
+    await network.stop();
+    await database.close();
   }
 });

@@ -109,10 +109,11 @@ export function messagePage(visit: Visit, status: number, title: string, lines: 
 const told: { readonly [status: number]: readonly [string, string] } = {
   404: ['There is no such page', 'It does not exist, or it is not visible to you.'],
   500: ['Something went wrong here', 'The log names this request by its id.'],
+  503: ['The service cannot answer at the moment', 'Wait a moment, then load this page again.'],
 };
 
 /** The fixed pages: the same for everybody, whatever was asked. */
-export function errorPage(visit: Visit, status: 200 | 404 | 500): void {
+export function errorPage(visit: Visit, status: 200 | 404 | 500 | 503): void {
   const isSignin = visit.url.pathname.startsWith('/signin');
   const [title, line] =
     told[status] ??
@@ -129,5 +130,5 @@ export function errorPage(visit: Visit, status: 200 | 404 | 500): void {
     status === 500 ? `<p>Request <code data-testid="request-id">${escapeHtml(visit.requestId)}</code></p>` : '';
   const again = isSignin ? '<p><a href="/signin">Sign in</a></p>' : '<p><a href="/">To the start</a></p>';
   const body = `<main class="alone" data-testid="error-page"><h1>${title}</h1><p>${line}</p>${id}${again}</main>`;
-  sendHtml(visit, status, html(visit, { title: `${title} · svc`, body }));
+  sendHtml(visit, status, html(visit, { title: `${title} · svc`, body }), status === 503 ? { 'retry-after': '1' } : {});
 }

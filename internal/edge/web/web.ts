@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FlowContext } from '../../flows/context.ts';
 import { signedIn } from '../../flows/signin/signin.ts';
 import { sessionSees } from '../../flows/tenancy/tenancy.ts';
+import { Fault } from '../../domain/fault.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
 import { type Assets, createAssets } from './assets.ts';
 import type { DocsSite } from './docs.ts';
@@ -83,9 +84,10 @@ export function createWebRoom(ctx: () => FlowContext): WebRoom {
       try {
         await answer(visit);
       } catch (error) {
-        context.runtime.log.error({ err: error, requestId, route: 'web' }, 'http.failed');
+        const isAway = error instanceof Fault && error.kind === 'unavailable';
+        if (!isAway) context.runtime.log.error({ err: error, requestId, route: 'web' }, 'http.failed');
         if (response.headersSent) response.destroy();
-        else errorPage(visit, 500);
+        else errorPage(visit, isAway ? 503 : 500);
       }
     },
   };
