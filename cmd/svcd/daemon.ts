@@ -127,7 +127,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   const gate = await openKeyGate(store.db, keyRing, log, daemonId);
   stops.push(gate.forget);
   // Whoever asks from outside gets an answer in time, also where the database has none.
-  const answering = (): FlowContext => ({ ...ctx, db: ctx.db.calls });
+  const answering = (): FlowContext => ({ ...ctx, db: ctx.db.oneCall() });
   const mcp = createMcpEndpoint(answering);
   stops.push(() => mcp.stop());
   const http = await listen(config, answering, store.db.calls, gate.check, mcp);

@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
 import { ListenHub } from './schema/listen.ts';
-import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
+import { type Held, type Lane, NoAnswer, Pool, type Tx, Waited } from './schema/pool.ts';
 import type { Sql, Statement } from './schema/sql.ts';
 export type { Sql, Statement, Tx };
 import { type Wakeup, tellingName, WakeupSender } from './schema/listen.ts';
@@ -45,6 +45,8 @@ export interface Database extends Sql {
   readonly root: object;
   /** The same for what somebody outside waits for: what is not answered within 5 s is `unavailable`. */
   readonly calls: Database;
+  /** As `calls`, for one of them: what it has waited for the database is waited less for all that it asks next. */
+  oneCall(): Database;
   /** Connections that nothing else takes: for the heartbeat, the leases, and what ends a statement that was given up. */
   readonly vital: Sql;
   /**
@@ -218,13 +220,15 @@ class Shared {
       vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
       tells: { max: 1, waitMs: tellMs, answerMs: tellMs },
     };
-    this.vital = new Pool({ config, log, max: connectionsMax.vital, onTells });
+    const isFit = (error: unknown): boolean => !isConnectionLoss(error);
+    this.vital = new Pool({ config, log, isFit, max: connectionsMax.vital, onTells });
     this.main = new Pool({
       config,
       log,
+      isFit,
       max: connectionsMax.main,
       onTells,
-      probe: () => this.vital.use(this.lanes.vital, (held) => held.query({ text: 'select 1' }), isFit),
+      probe: () => this.vital.use(this.lanes.vital, (held) => held.query({ text: 'select 1' })),
       // Behind a pooler the number that a connection has is not the server's; there the transaction's limit ends it.
       ...(!this.pooled && { cancel: (backend) => this.#cancel(backend) }),
     });
@@ -237,7 +241,7 @@ class Shared {
     const text = 'select pg_notify(channel, told) from unnest($1::text[], $2::text[]) as t (channel, told)';
     const values = [tells.map(({ channel }) => channel), tells.map(({ payload }) => payload)];
     const name = this.pooled ? {} : { name: 'notify' };
-    return this.main.use(this.lanes.tells, (held) => held.query({ text, values, ...name }), isFit);
+    return this.main.use(this.lanes.tells, (held) => held.query({ text, values, ...name }));
   }
 
   /** Of what has been given up. Where this is not heard either, the server's own limit ends it. */
@@ -245,21 +249,20 @@ class Shared {
     const text = `select pg_cancel_backend(pid) from pg_stat_activity
       where pid = $1::int and state = 'active' and query_start < now() - interval '200 milliseconds'`;
     this.vital
-      .use(this.lanes.vital, (held) => held.query({ text, values: [backend] }), isFit)
+      .use(this.lanes.vital, (held) => held.query({ text, values: [backend] }))
       .catch((error: unknown) => this.options.log.warn({ err: error }, 'database.cancel_failed'));
   }
 }
 
-/** Whether a connection on which this went wrong serves the next. */
-const isFit = (error: unknown): boolean => !isConnectionLoss(error);
-
 class View implements Database {
   readonly #shared: Shared;
   readonly #lane: Lane;
+  readonly #waited: Waited | undefined;
 
-  constructor(shared: Shared, lane: Lane) {
+  constructor(shared: Shared, lane: Lane, waited?: Waited) {
     this.#shared = shared;
     this.#lane = lane;
+    this.#waited = waited;
   }
 
   get url(): string {
@@ -273,6 +276,9 @@ class View implements Database {
   }
   get calls(): Database {
     return (this.#shared.calls ??= new View(this.#shared, this.#shared.lanes.calls));
+  }
+  oneCall(): Database {
+    return new View(this.#shared, this.#shared.lanes.calls, new Waited());
   }
   get vital(): Sql {
     const { vital, lanes } = this.#shared;
@@ -288,13 +294,13 @@ class View implements Database {
   }
 
   query<R>(text: string, values?: readonly unknown[], name?: string): Promise<{ rows: R[]; rowCount: number }> {
-    return this.#single<R>(this.#shared.main, this.#lane, { text, values, name });
+    return this.#single<R>(this.#shared.main, this.#lane, { text, values, name }, this.#waited);
   }
 
   async tx<T>(fn: InTx<T>, options: TxOptions = {}): Promise<T> {
     const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
     const { main } = this.#shared;
-    return this.#repeated(() => main.use(this.#lane, (held) => this.#once(held, fn, begin, options), isFit));
+    return this.#repeated(() => main.use(this.#lane, (held) => this.#once(held, fn, begin, options), this.#waited));
   }
 
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>> {
@@ -309,7 +315,7 @@ class View implements Database {
   }
 
   /** One statement, which is its own transaction; behind a pooler in one that carries its time limits. */
-  async #single<R>(pool: Pool, lane: Lane, statement: Statement): Promise<{ rows: R[]; rowCount: number }> {
+  async #single<R>(pool: Pool, lane: Lane, statement: Statement, waited?: Waited) {
     return this.#repeated(() =>
       pool.use(
         lane,
@@ -317,7 +323,7 @@ class View implements Database {
           this.#shared.pooled
             ? this.#once(held, (tx) => tx.query<R>(statement.text, statement.values), 'begin', {})
             : this.#send<R>(held, statement),
-        isFit,
+        waited,
       ),
     );
   }

@@ -120,13 +120,19 @@ export async function mayStill(ctx: FlowContext, route: Route, request: FastifyR
   }
 }
 
+/** What is known of a request before its body is read. */
+export interface Begun {
+  /** Its own: what it waits for the database is counted there. */
+  readonly ctx: FlowContext;
+  readonly access?: Access | undefined;
+  readonly contentType?: string | undefined;
+}
+
 /** Builds what the handler is given. Throws the faults of a query or body that is not as declared. */
 export function makeCall(
-  ctx: FlowContext,
+  { ctx, access, contentType }: Begun,
   route: Route,
   request: FastifyRequest,
-  access: Access | undefined,
-  contentType: string | undefined,
   gone: () => AbortSignal,
 ): Call {
   // Most handlers ask for neither, and both cost more than parsing a small body.

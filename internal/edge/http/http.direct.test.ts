@@ -4,6 +4,8 @@ import { request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { agentWithEndpoint, putSecret } from '../../flows/ingest/ingest-testkit.ts';
+import { startHttp } from './http.ts';
+import { defineRoute, noContent } from './route.ts';
 
 const secret = 'a secret of the hook';
 const signed = (body: string): string => createHmac('sha256', secret).update(body).digest('hex');
@@ -85,6 +87,32 @@ describe('the short way and the long way of a delivery', () => {
       metrics,
     );
     assert.ok(Number(line?.[1]) >= 2, metrics);
+  });
+
+  it('the long way asks the database as one call from the beginning to the answer', async () => {
+    const asked: unknown[] = [];
+    const route = defineRoute({
+      ...{ method: 'POST', path: '/t/one', summary: 'test', answers: { 204: null } },
+      ...{ scope: 'public', permission: null },
+      admit: ({ db }) => {
+        asked.push(db);
+        return () => undefined;
+      },
+      handle: async ({ ctx }) => {
+        asked.push(ctx.db);
+        return noContent;
+      },
+    });
+    const each = () => ({ ...daemon.ctx, db: daemon.ctx.db.oneCall() });
+    const listen = { host: '127.0.0.1', port: 0 };
+    const server = await startHttp(each, { routes: [route], readiness: [], listen });
+    try {
+      for (let n = 0; n < 2; n += 1) assert.equal((await fetch(`${server.url}/t/one`, { method: 'POST' })).status, 204);
+    } finally {
+      await server.stop();
+    }
+    const [first, second, third, fourth] = asked;
+    assert.ok(first === second && third === fourth && first !== third);
   });
 
   it('gives the room of a body back when its sender goes away', async () => {

@@ -9,10 +9,9 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { FlowContext } from '../../flows/context.ts';
-import type { Access } from '../../flows/tenancy/tenancy.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
 import { messagesTable } from '../../domain/messages.ts';
-import { authorize, FailureLimit, makeCall, mayStill } from './call.ts';
+import { authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, typeOf } from './large-body.ts';
@@ -206,8 +205,8 @@ function addRoute(
   limit: FailureLimit,
   draining: AbortSignal,
 ): void {
-  const accesses = new WeakMap<FastifyRequest, Access | undefined>();
-  const contentTypes = new WeakMap<FastifyRequest, string | undefined>();
+  const requests = new WeakMap<FastifyRequest, Begun>();
+  const begunOf = (request: FastifyRequest): Begun => requests.get(request) ?? { ctx: ctx() };
   // Health and metrics answer under any load: whoever asks has to see it.
   const isApi = route.path.startsWith('/api/');
   const cors = route.cors ? corsHeaders : {};
@@ -227,19 +226,22 @@ function addRoute(
     bodyLimit: route.bodyLimitBytes ?? limits.bodyBytes,
     config: { takesTexts: route.takesTexts === true },
     onRequest: async (request, reply) => {
+      const own = ctx();
       reply.headers(cors);
-      if (isApi && ctx().db.waiting() > limits.waitingMax) throw overloaded();
+      if (isApi && own.db.waiting() > limits.waitingMax) throw overloaded();
       requireIdentity(request.headers['content-encoding']);
-      if (route.admit !== undefined) await admit(route, ctx(), request, reply);
-      accesses.set(request, await authorize(ctx(), route, request, limit));
+      if (route.admit !== undefined) await admit(route, own, request, reply);
+      const access = await authorize(own, route, request, limit);
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
-      contentTypes.set(request, request.headers['content-type']);
+      requests.set(request, { ctx: own, access, contentType: request.headers['content-type'] });
       if (request.headers['content-type'] !== undefined) request.raw.headers['content-type'] = typeOf(request);
     },
     ...(route.admitMore !== undefined && {
       preParsing: async (request: FastifyRequest, reply: FastifyReply, body: Readable) => {
         if (sizeOf(request) !== undefined) return body;
-        return withSizeLimit(body, limits.unannouncedBytes, () => admitMore(route, ctx(), request, reply));
+        return withSizeLimit(body, limits.unannouncedBytes, () =>
+          admitMore(route, begunOf(request).ctx, request, reply),
+        );
       },
     }),
     ...(route.refused !== undefined && {
@@ -255,18 +257,20 @@ function addRoute(
         ms: reply.elapsedTime,
       }),
     handler: async (request, reply) => {
-      const gone = (): AbortSignal => {
-        const controller = new AbortController();
-        if (reply.raw.closed) controller.abort();
-        else reply.raw.once('close', () => controller.abort());
-        return AbortSignal.any([controller.signal, draining]);
-      };
       if (route.rawBody !== true) request.body = await checkLargeBody(request.body, route.takesTexts === true);
-      const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), gone);
+      const call = makeCall(begunOf(request), route, request, () => goneOf(reply, draining));
       const answer = await route.handle(call);
       return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));
     },
   });
+}
+
+/** Aborted when whoever asked goes away, or the server stops. */
+function goneOf({ raw }: FastifyReply, draining: AbortSignal): AbortSignal {
+  const controller = new AbortController();
+  if (raw.closed) controller.abort();
+  else raw.once('close', () => controller.abort());
+  return AbortSignal.any([controller.signal, draining]);
 }
 
 /** What a body announces, in bytes. */

@@ -15,7 +15,7 @@ describe('the connections of a daemon', () => {
   let t: TestDatabase;
   before(async () => {
     t = await createTestDatabase();
-    await t.db.query('create table things (n int); create table others (n int)');
+    await t.db.query('create table things (n int); create table others (n int); create table kept (n int)');
   });
   after(() => t.close());
 
@@ -84,7 +84,7 @@ describe('the connections of a daemon', () => {
   });
 
   // Each waits for time-outs of seconds, and with connections, a network and a table of its own.
-  describe('of which some wait', { concurrency: 3 }, () => {
+  describe('of which some wait', { concurrency: 4 }, () => {
     it('a call that a lock holds up is told within its time, and its statement is ended', async () => {
       const db = open('held');
       const blocker = new pg.Client({ connectionString: withName('blocker') });
@@ -105,6 +105,45 @@ describe('the connections of a daemon', () => {
         }
         assert.equal(behind.rows.length, 0, 'nobody is left behind the lock');
       } finally {
+        await blocker.end();
+        await db.close();
+      }
+    });
+
+    it('one call has one patience for all that it asks, while all connections are taken and when nobody has answered', async () => {
+      const db = open('taken');
+      const blocker = new pg.Client({ connectionString: withName('blocker') });
+      await blocker.connect();
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      try {
+        await blocker.query('begin; lock table kept in access exclusive mode');
+        const unanswered = db.oneCall();
+        await assert.rejects(unanswered.query('select * from kept'), isUnavailable);
+        const again = performance.now();
+        await assert.rejects(unanswered.query('select * from kept'), isUnavailable);
+        assert.ok(performance.now() - again < 2_000, `${performance.now() - again}`);
+        await blocker.query('rollback');
+        const one = db.oneCall();
+        await one.query('select 1');
+        const taken = Array.from({ length: connectionsMax.main - 1 }, () =>
+          db.calls.tx(async (tx) => {
+            await tx.query('select 1');
+            await released;
+          }),
+        );
+        while (db.waiting() > 0) await sleep(5);
+        // At one time it waits once, for as long as anybody else.
+        const since = performance.now();
+        await Promise.all([1, 2].map(() => assert.rejects(one.query('select 1'), isUnavailable)));
+        const waitedMs = performance.now() - since;
+        assert.ok(waitedMs > 3_500, `${waitedMs}`);
+        await assert.rejects(one.query('select 1'), isUnavailable);
+        assert.ok(performance.now() - since < waitedMs + 2_000, `${performance.now() - since}`);
+        release();
+        await Promise.all(taken);
+        await one.query('select 1');
+      } finally {
+        release();
         await blocker.end();
         await db.close();
       }

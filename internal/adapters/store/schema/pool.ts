@@ -24,12 +24,49 @@ export interface PoolOptions {
   readonly log: Logger;
   /** Connections at once. */
   readonly max: number;
+  /** Whether a connection on which this went wrong serves the next. */
+  readonly isFit: (error: unknown) => boolean;
   /** Ends a statement that its caller has given up; absent: the server's own time limit does. */
   readonly cancel?: (backend: number) => void;
   /** Resolves when the server has answered somebody else; asked while a patient statement is waited for and all is quiet. */
   readonly probe?: () => Promise<unknown>;
   /** Is given whom triggers want to have woken, once what they stood in has committed. */
   readonly onTells?: (tells: readonly Wakeup[]) => void;
+}
+
+/**
+ * How long somebody has lately waited for what did not come. Whoever asks for several things has one patience for all of
+ * them; it comes back while nothing is waited for.
+ */
+export class Waited {
+  #ms = 0;
+  #at = performance.now();
+  #waiting = 0;
+
+  get ms(): number {
+    const sinceMs = performance.now() - this.#at;
+    return this.#waiting > 0 ? this.#ms + sinceMs : Math.max(0, this.#ms - sinceMs);
+  }
+
+  /** What is waited for at one time counts once. */
+  async during<T>(wait: () => Promise<T>): Promise<T> {
+    this.#set(this.ms, 1);
+    try {
+      return await wait();
+    } finally {
+      this.#set(this.ms, -1);
+    }
+  }
+
+  inVain(ms: number): void {
+    this.#set(Math.max(this.ms, ms), 0);
+  }
+
+  #set(ms: number, more: number): void {
+    this.#ms = ms;
+    this.#at = performance.now();
+    this.#waiting += more;
+  }
 }
 
 /** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
@@ -112,20 +149,11 @@ export class Pool {
   }
 
   /**
-   * Runs `fn` with a connection of its own. It goes back afterwards, unless `isFit` says that the error leaves it unfit
-   * for the next. Throws NoAnswer where the lane's time is over.
+   * Runs `fn` with a connection of its own. It goes back afterwards, unless the error leaves it unfit for the next. Throws
+   * NoAnswer where the lane's time is over, less what was `waited` before.
    */
-  async use<T>(lane: Lane, fn: (held: Held) => Promise<T>, isFit: (error: unknown) => boolean): Promise<T> {
-    const since = performance.now();
-    await this.#enter(lane);
-    const queuedMs = performance.now() - since;
-    let client: pg.PoolClient;
-    try {
-      client = await this.#connect(lane, queuedMs);
-    } catch (error) {
-      this.#leave(lane);
-      throw error;
-    }
+  async use<T>(lane: Lane, fn: (held: Held) => Promise<T>, waited = new Waited()): Promise<T> {
+    const client = await waited.during(() => this.#connected(lane, lane.waitMs - waited.ms));
     let broken: Error | undefined;
     const onError = (error: Error): Error => (broken = error);
     client.on('error', onError);
@@ -136,8 +164,8 @@ export class Pool {
     };
     client.on('notice', onNotice);
     try {
-      // Who has waited at the gate waits that much less for each answer: the two do not add up.
-      const answerMs = Math.max(leastMs, lane.answerMs - queuedMs);
+      // Who has waited to be let in waits that much less for each answer: the two do not add up.
+      const answerMs = Math.max(leastMs, lane.answerMs - waited.ms);
       return await fn({
         query: async (config, patient) => {
           if (config.name === undefined)
@@ -152,7 +180,8 @@ export class Pool {
     } catch (error) {
       // It was rolled back; where nobody knows, polling finds what there is.
       tells = [];
-      if (!isFit(error)) broken ??= error instanceof Error ? error : new Error('unfit');
+      if (error instanceof NoAnswer) waited.inVain(lane.answerMs);
+      if (!this.#options.isFit(error)) broken ??= error instanceof Error ? error : new Error('unfit');
       throw error;
     } finally {
       client.off('error', onError);
@@ -176,8 +205,19 @@ export class Pool {
     }
   }
 
+  /** A place at the gate, and a connection. */
+  async #connected(lane: Lane, waitMs: number): Promise<pg.PoolClient> {
+    const until = performance.now() + waitMs;
+    const leftMs = (): number => Math.max(leastMs, until - performance.now());
+    await this.#enter(lane, leftMs());
+    return this.#connect(leftMs()).catch((error: unknown) => {
+      this.#leave(lane);
+      throw error;
+    });
+  }
+
   /** Resolves with a place at the gate. */
-  #enter(lane: Lane): Promise<void> {
+  #enter(lane: Lane, waitMs: number): Promise<void> {
     if (this.#mayEnter(lane)) {
       this.#take(lane);
       return Promise.resolve();
@@ -186,7 +226,7 @@ export class Pool {
       const timer = setTimeout(() => {
         this.#waiting.delete(waiting);
         reject(new NoAnswer('every connection is taken'));
-      }, lane.waitMs);
+      }, waitMs);
       const enter = (): void => {
         clearTimeout(timer);
         this.#take(lane);
@@ -242,10 +282,10 @@ export class Pool {
     this.#peak = this.#active;
   }
 
-  async #connect(lane: Lane, queuedMs: number): Promise<pg.PoolClient> {
+  async #connect(leftMs: number): Promise<pg.PoolClient> {
     const connecting = this.#pool.connect();
     try {
-      const client = await within(connecting, Math.max(leastMs, lane.waitMs - queuedMs));
+      const client = await within(connecting, leftMs);
       this.#answeredAt = performance.now();
       return client;
     } catch (error) {
