@@ -64,6 +64,16 @@ describe('git of a session’s mounts', () => {
       .map(({ tool, write, status, code }) => [tool, write, status, code]);
   };
 
+  const none = '0'.repeat(40);
+  /** What git would send, line by line; nothing behind it. */
+  const push = async (...lines: string[]): Promise<void> => {
+    const line = (text: string): string => (text.length + 4).toString(16).padStart(4, '0') + text;
+    const address = `${route.baseUrl()}/acme/app.git/git-receive-pack`;
+    const headers = { 'content-type': 'application/x-git-receive-pack-request' };
+    const body = `${lines.map(line).join('')}0000`;
+    await (await fetch(address, { method: 'POST', headers, body })).text();
+  };
+
   it('fetches and pushes with the system’s git, and a push is a row', async () => {
     const sha = await commit('new.txt', 'new\n');
     await git(join(dir, 'app'), 'push', '-q', 'origin', 'HEAD:refs/heads/topic');
@@ -163,6 +173,19 @@ describe('git of a session’s mounts', () => {
     bench.sim.fault = () => null;
     assert.equal(await bench.app.branch('lost'), sha);
     assert.deepEqual((await pushes())[0], ['push', true, 'done', undefined]);
+  });
+
+  it('notes a push of which the code host took nothing as refused, with and without a side band', async () => {
+    const main = await bench.app.branch('main');
+    for (const capabilities of ['report-status', 'report-status side-band-64k']) {
+      const before = (await pushes()).length;
+      await push(`${'1'.repeat(40)} ${none} refs/heads/main\0${capabilities}`);
+      assert.deepEqual(
+        [(await pushes()).length, (await pushes())[0]],
+        [before + 1, ['push', true, 'refused', 'refused']],
+      );
+    }
+    assert.equal(await bench.app.branch('main'), main);
   });
 
   it('replaces a token that is not taken any more', async () => {

@@ -12,6 +12,10 @@ const answerBytesMax = 4 * 1024 * 1024;
 const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
 const zero = /^0+$/;
 
+/** Lines of git's report, each behind its length. */
+const accepted = /[0-9a-f]{4}ok \S/;
+const rejected = /[0-9a-f]{4}(?:ng \S|unpack (?!ok))/;
+
 interface Commands {
   /** Everything up to and with the flush, and what came behind it in the same chunk. */
   readonly head: Buffer;
@@ -48,7 +52,7 @@ export async function passPush(exchange: Exchange, way: GitUpstream): Promise<vo
       send: async () => {
         answered = await forward(exchange, way, counted(commands.head, body, pushMaxBytes, tooLarge));
         const said = answered.toString('latin1');
-        if (!/\bok refs\//.test(said) && /\bng refs\/|unpack (?!ok)/.test(said))
+        if (!accepted.test(said) && rejected.test(said))
           throw outsideFault('refused', 'the code host refused every ref');
         return { pushed: true };
       },
