@@ -175,6 +175,33 @@ describe('git of a session’s mounts', () => {
     assert.deepEqual((await pushes())[0], ['push', true, 'done', undefined]);
   });
 
+  it('notes a push in whatever spelling, and passes nothing on that it does not understand', async () => {
+    const sha = await commit('spelled.txt', 'spelled\n');
+    await git(join(dir, 'app'), 'push', '-q', 'origin', 'HEAD:refs/heads/spelled', 'HEAD:refs/heads/kept');
+    const before = (await pushes()).length;
+    await push(`${sha.toUpperCase()} ${none} refs/heads/spelled\0report-status`);
+    assert.equal(await bench.app.branch('spelled'), undefined, 'deleted');
+    assert.equal((await pushes()).length, before + 1);
+    assert.deepEqual((await pushes())[0], ['push', true, 'done', undefined]);
+    const kept = `${sha} ${none} refs/heads/kept`;
+    const asked = bench.sim.log.length;
+    for (const odd of [
+      [`${kept}\n\n`],
+      ['push-cert\0report-status', kept],
+      [`shallow ${sha}`],
+      ['x', kept],
+      [` ${kept}`],
+    ]) {
+      await push(...odd);
+      assert.deepEqual((await pushes())[0], ['push', true, 'refused', 'refused'], odd[0]);
+    }
+    assert.equal((await pushes()).length, before + 6);
+    assert.equal(bench.sim.log.length, asked, 'nobody was asked');
+    await push(`${sha} ${none} __proto__\0report-status`);
+    assert.deepEqual([(await pushes()).length, (await pushes())[0]?.[2]], [before + 7, 'refused']);
+    assert.equal(await bench.app.branch('kept'), sha);
+  });
+
   it('notes a push of which the code host took nothing as refused, with and without a side band', async () => {
     const main = await bench.app.branch('main');
     for (const capabilities of ['report-status', 'report-status side-band-64k']) {

@@ -11,7 +11,11 @@ const answerBytesMax = 4 * 1024 * 1024;
 /** Of a connection that could not be made: nothing was sent. */
 const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
 const zero = /^0+$/;
-
+const flush = '0000';
+/** As the code host reads it, which takes capitals of an object's name and any name of a ref. */
+const commandShape = /^[0-9a-f]{40,64} ([0-9a-f]{40,64}) (\S+)\n?$/i;
+/** Beside commands: where the history of a shallow clone ends. */
+const shallowShape = /^shallow [0-9a-f]{40,64}\n?$/i;
 /** Lines of git's report, each behind its length. */
 const accepted = /[0-9a-f]{4}ok \S/;
 const rejected = /[0-9a-f]{4}(?:ng \S|unpack (?!ok))/;
@@ -30,7 +34,7 @@ export async function passPush(exchange: Exchange, way: GitUpstream): Promise<vo
   const body = request[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   const commands = await readCommands(body);
   // git asks first whether it may send much, with nothing in it.
-  if (Object.keys(commands.refs).length === 0) {
+  if (commands.head.length === flush.length) {
     const answer = await reached(exchange.forward(way, '/git-receive-pack', commands.head));
     const bytes = Buffer.from(await answer.body.arrayBuffer());
     const fault = judge(answer.statusCode);
@@ -132,10 +136,13 @@ async function* counted(
   }
 }
 
-/** Reads `old new ref` lines up to the flush. Throws Fault `refused` for what is none. */
+/**
+ * Reads `old new ref` lines up to the flush. Throws Fault `refused` for anything else: what is not understood here would be
+ * a push that nobody has noted.
+ */
 async function readCommands(body: AsyncIterator<Buffer>): Promise<Commands> {
   let head: Buffer = Buffer.alloc(0);
-  const refs: { [name: string]: string | null } = {};
+  const refs = Object.create(null) as { [name: string]: string | null };
   let hasSideBand = false;
   let at = 0;
   // Joined in steps that double: a body in very many small chunks would else be copied once for each of them.
@@ -143,7 +150,7 @@ async function readCommands(body: AsyncIterator<Buffer>): Promise<Commands> {
   const more = async (bytes: number): Promise<void> => {
     while (head.length < bytes) {
       const next = await body.next();
-      if (next.done === true || bytes > commandBytesMax) throw outsideFault('refused', 'this is no push of git');
+      if (next.done === true || bytes > commandBytesMax) throw noPush();
       const length = head.length + next.value.length;
       if (length > room.length) {
         room = Buffer.alloc(2 * length);
@@ -156,16 +163,22 @@ async function readCommands(body: AsyncIterator<Buffer>): Promise<Commands> {
   for (;;) {
     await more(at + 4);
     const length = Number.parseInt(head.toString('latin1', at, at + 4), 16);
-    if (length === 0) return { head, refs, hasSideBand };
-    if (!(length > 4)) throw outsideFault('refused', 'this is no push of git');
+    if (length === 0) {
+      if (at > 0 && Object.keys(refs).length === 0) throw noPush();
+      return { head, refs, hasSideBand };
+    }
+    if (!(length > 4)) throw noPush();
     await more(at + length);
     const [line = '', capabilities = ''] = head.toString('utf8', at + 4, at + length).split('\0');
     hasSideBand ||= /\bside-band-64k\b/.test(capabilities);
-    const [, made, name] = /^[0-9a-f]{40,64} ([0-9a-f]{40,64}) (\S+)\n?$/.exec(line) ?? [];
-    if (made !== undefined && name !== undefined) refs[name] = zero.test(made) ? null : made;
+    const [, made, name] = commandShape.exec(line) ?? [];
+    if (made !== undefined && name !== undefined) refs[name] = zero.test(made) ? null : made.toLowerCase();
+    else if (!shallowShape.test(line)) throw noPush();
     at += length;
   }
 }
+
+const noPush = (): Fault => outsideFault('refused', 'this is no push of git');
 
 const packet = (data: Buffer | string): Buffer => {
   const bytes = Buffer.from(data as string);
@@ -176,8 +189,8 @@ const packet = (data: Buffer | string): Buffer => {
 function report({ refs, hasSideBand }: Commands, fault: Fault | undefined): Buffer {
   const why = fault === undefined ? '' : `${fault.code}: ${fault.message}`.replaceAll(/\s+/g, ' ');
   const lines = Object.keys(refs).map((name) => (fault === undefined ? `ok ${name}\n` : `ng ${name} ${fault.code}\n`));
-  const status = Buffer.concat([packet('unpack ok\n'), ...lines.map((line) => packet(line)), Buffer.from('0000')]);
+  const status = Buffer.concat([packet('unpack ok\n'), ...lines.map((line) => packet(line)), Buffer.from(flush)]);
   if (!hasSideBand) return status;
   const said = fault === undefined ? [] : [packet(`\x02svc: ${why}\n`)];
-  return Buffer.concat([...said, packet(Buffer.concat([Buffer.from([1]), status])), Buffer.from('0000')]);
+  return Buffer.concat([...said, packet(Buffer.concat([Buffer.from([1]), status])), Buffer.from(flush)]);
 }
