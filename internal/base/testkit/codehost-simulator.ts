@@ -383,7 +383,8 @@ export class CodehostSimulator implements SimWorld {
       request.resume();
       logged.status = fault?.kind === 'status' ? fault.status : token?.revoked !== false ? 401 : isCovered ? 403 : 404;
       const challenge = logged.status === 401 ? { 'www-authenticate': 'Basic realm="code host"' } : {};
-      response.writeHead(logged.status, challenge).end();
+      const body = fault?.kind === 'status' && fault.body !== undefined ? JSON.stringify(fault.body) : undefined;
+      response.writeHead(logged.status, challenge).end(body);
       return;
     }
     if (fault?.kind === 'lose') response.end = (() => response.destroy()) as typeof response.end;

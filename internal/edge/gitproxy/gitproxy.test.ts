@@ -215,6 +215,18 @@ describe('git of a session’s mounts', () => {
     assert.equal(await bench.app.branch('main'), main);
   });
 
+  it('bounds what the code host answers to the question that git asks before a push', async () => {
+    await push();
+    const address = `${route.baseUrl()}/acme/app.git/git-receive-pack`;
+    const body = { text: 'x'.repeat(5 * 1024 * 1024) };
+    bench.sim.fault = ({ operation, method }) =>
+      operation === 'git push' && method === 'POST' ? { kind: 'status', status: 200, body } : null;
+    const answer = await fetch(address, { method: 'POST', body: '0000' });
+    bench.sim.fault = () => null;
+    const said = (await answer.text()).slice(0, 40);
+    assert.deepEqual([answer.status, said.split(':')[1]], [502, ' provider-unavailable']);
+  });
+
   it('replaces a token that is not taken any more', async () => {
     bench.sim.revokeTokens();
     await commit('again.txt', 'again\n');

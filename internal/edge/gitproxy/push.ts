@@ -36,10 +36,10 @@ export async function passPush(exchange: Exchange, way: GitUpstream): Promise<vo
   // git asks first whether it may send much, with nothing in it.
   if (commands.head.length === flush.length) {
     const answer = await reached(exchange.forward(way, '/git-receive-pack', commands.head));
-    const bytes = Buffer.from(await answer.body.arrayBuffer());
     const fault = judge(answer.statusCode);
-    if (fault !== undefined) throw fault;
-    return finish(exchange, bytes);
+    if (fault === undefined) return finish(exchange, await reached(bounded(answer.body)));
+    await answer.body.dump();
+    throw fault;
   }
   const size = Number(request.headers['content-length'] ?? 0);
   const tooLarge = outsideFault('too-large', `a push has at most ${pushMaxBytes} bytes (sessions.pushMaxBytes)`);
