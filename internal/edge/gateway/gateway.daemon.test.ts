@@ -88,6 +88,21 @@ describe('a daemon with model providers', () => {
     assert.equal(check?.refusal?.cap, 'maxPerSessionUsd');
   });
 
+  test('a call behind a database that does not answer is told so, and goes on when it does', async () => {
+    stub.answers(json(200, { usage: { input_tokens: 1, output_tokens: 1 } }));
+    const { route } = await open('provider-a', { caps: { dailyUsd: '1' } });
+    const asked = stub.asked.length;
+    const got = await daemon.database.db.tx(async (tx) => {
+      await tx.query('lock table svc.usage_open in access exclusive mode');
+      return ask(route, '/v1/messages', { messages: [] });
+    });
+    assert.equal(got.status, 503);
+    assert.match(got.text, /The database cannot be reached at the moment/);
+    assert.equal(stub.asked.length, asked);
+    assert.equal((await ask(route, '/v1/messages', { messages: [] })).status, 200);
+    await route.settled();
+  });
+
   test('reads a key from a file at each call', async () => {
     stub.answers(json(200, { usage: { input_tokens: 1, output_tokens: 1 } }));
     const { route } = await open('provider-b');

@@ -94,8 +94,9 @@ const settleStepsMs = [100, 500, 2_000, 5_000, 10_000] as const;
 /** The ports over the ledger, with a table of prices. */
 export function moneyPorts(ctx: MoneyContext, prices: readonly PriceRow[]): MoneyPorts {
   return {
-    authorize: (call, signal) => authorize(ctx, prices, call, signal),
-    settle: (call, outcome) => settle(ctx, prices, call, outcome),
+    // A harness waits for both.
+    authorize: (call, signal) => authorize({ ...ctx, db: ctx.db.oneCall() }, prices, call, signal),
+    settle: (call, outcome) => settle({ ...ctx, db: ctx.db.calls }, prices, call, outcome),
     takeOver: (sessionId) => takeOverCalls(ctx, prices, sessionId),
   };
 }
