@@ -138,7 +138,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     stops.push(() => models.stop());
     const host = await openHostPorts(config, http.url, log);
     stops.push(() => host.stop());
-    const git = createGitRoutes(() => ctx, sessionSettings(config.file));
+    const git = createGitRoutes(answering, sessionSettings(config.file));
     stops.push(() => git.stop());
     const egress = createEgressRoutes(() => ctx);
     stops.push(() => egress.stop());

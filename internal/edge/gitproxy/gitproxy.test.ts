@@ -15,6 +15,7 @@ const most = 200_000;
 describe('git of a session’s mounts', () => {
   let bench: CodehostBench;
   let session: string;
+  let token: string;
   let route: GitRoute;
   let routes: ReturnType<typeof createGitRoutes>;
   let dir: string;
@@ -29,6 +30,7 @@ describe('git of a session’s mounts', () => {
       'acme/none': { contents: 'none' },
     });
     session = seat.session;
+    token = seat.token;
     routes = createGitRoutes(() => bench.daemon.ctx, { pushMaxBytes: most });
     const caller = (await callerOf(bench.daemon.ctx, seat.session, seat.token)) ?? assert.fail();
     const { sessionId, agent, project, spec } = caller;
@@ -225,6 +227,30 @@ describe('git of a session’s mounts', () => {
     bench.sim.fault = () => null;
     const said = (await answer.text()).slice(0, 40);
     assert.deepEqual([answer.status, said.split(':')[1]], [502, ' provider-unavailable']);
+  });
+
+  it('tells git within 5 s that the database does not answer, of a fetch and of a push', async () => {
+    const { git: ways } = bench.daemon.ctx;
+    const caller = (await callerOf(bench.daemon.ctx, session, token)) ?? assert.fail();
+    const { sessionId, agent, project, spec } = caller;
+    const own = (await ways?.open({ sessionId, agent, project, spec })) ?? assert.fail();
+    const look = async (service: string): Promise<[number, string]> => {
+      const answer = await fetch(`${own.baseUrl()}/acme/app.git/info/refs?service=${service}`);
+      return [answer.status, await answer.text()];
+    };
+    const before = (await pushes()).length;
+    const line = 'svc: unavailable: The database cannot be reached at the moment; try again.\n';
+    const said = await bench.daemon.database.db.tx(async (tx) => {
+      await tx.query('lock table svc.connections, svc.calls in access exclusive mode');
+      return Promise.all(['git-upload-pack', 'git-receive-pack'].map(look));
+    });
+    assert.deepEqual(said, [
+      [503, line],
+      [503, line],
+    ]);
+    assert.equal((await look('git-upload-pack'))[0], 200);
+    assert.equal((await pushes()).length, before);
+    await own.close();
   });
 
   it('replaces a token that is not taken any more', async () => {

@@ -138,8 +138,11 @@ async function handle(exchange: Exchange): Promise<void> {
     await passFetch(exchange, way);
   } catch (error) {
     if (!(error instanceof Fault) || response.headersSent) throw error;
+    const line = `${error.code}: ${error.message}`;
+    // Where the database is away there is nowhere to note it.
+    if (error.code === 'unavailable') return refuse(response, 503, line);
     if (isPush) await noteRefusedPush(exchange.ctx, exchange.of, error.code);
-    refuse(response, error.code === 'capability-missing' ? 403 : 502, `${error.code}: ${error.message}`);
+    refuse(response, error.code === 'capability-missing' ? 403 : 502, line);
   }
 }
 
