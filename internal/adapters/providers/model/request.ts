@@ -59,6 +59,18 @@ const isConnector = (tool: unknown): boolean => {
   const type: unknown = typeof tool === 'object' && tool !== null ? (tool as { type?: unknown }).type : undefined;
   return typeof type === 'string' && /^mcp/i.test(type);
 };
+/** How deep tools stand in one another: a group of them among the tools of an item of the conversation. */
+const toolLevels = 3;
+
+/** Takes connectors out of what holds tools: the body, an item that brings more of them along, a group. */
+function dropConnectors(holder: unknown, levels = toolLevels): void {
+  if (typeof holder !== 'object' || holder === null) return;
+  const held = holder as { tools?: unknown };
+  if (!Array.isArray(held.tools)) return;
+  if (levels === 0) held.tools = [];
+  else held.tools = held.tools.filter((tool) => !isConnector(tool));
+  for (const tool of held.tools as unknown[]) dropConnectors(tool, levels - 1);
+}
 
 /** They would ask for a dearer or cheaper class of service than the price table speaks of, or hide the usage. */
 const priceKeys = ['service_tier', 'speed', 'inference_geo', 'background'];
@@ -80,7 +92,8 @@ export function prepareBody(endpoint: Endpoint, model: ModelSpec, sent: Shortene
   for (const key of priceKeys) delete body[key];
   const fields = fieldsByWire[endpoint.wire];
   for (const key of Object.keys(body)) if (!fields.has(key)) delete body[key];
-  if (Array.isArray(body['tools'])) body['tools'] = body['tools'].filter((tool) => !isConnector(tool));
+  dropConnectors(body);
+  for (const item of [body['input'], body['messages']].flat()) dropConnectors(item);
   const stream = body['stream'] === true;
   if (endpoint.kind === 'metered') {
     for (const key of routingKeys) delete body[key];
