@@ -215,10 +215,11 @@ const asks = (body: Buffer | undefined, method: string): boolean =>
   [parsed(body)].flat().some((one) => Object(one).method === method);
 
 // What comes back from a remote server, without the credential that it was sent: a server that repeats its request's
-// headers must not bring the credential into a sandbox. Bounded in bytes, and no byte waits longer than it must: only an
-// end that may be the secret's beginning is held back.
+// headers must not bring the credential into a sandbox, as it is or as JSON writes it. Bounded in bytes, and no byte waits
+// longer than it must: only an end that may be the secret's beginning is held back.
 
 const masked = Buffer.from('***');
+const backslash = 0x5c;
 
 /** Passes bytes on, `secret` replaced wherever it stands. Fails above `bytesMax`; undefined: no bound. */
 export function maskStream(secret: string | undefined, bytesMax: number | undefined): Transform {
@@ -243,23 +244,45 @@ export function maskStream(secret: string | undefined, bytesMax: number | undefi
 /** What may go on, masked, and the end that is the beginning of the secret. */
 function split(bytes: Buffer, needle: Buffer): { readonly clean: Buffer; readonly rest: Buffer } {
   const parts: Buffer[] = [];
+  const [first] = needle;
   let from = 0;
-  for (let at = bytes.indexOf(needle); at !== -1; at = bytes.indexOf(needle, from)) {
+  let end = bytes.length;
+  for (let at = 0; at < bytes.length; at += 1) {
+    if (bytes[at] !== first && bytes[at] !== backslash) continue;
+    const behind = endOf(needle, bytes, at, false) ?? endOf(needle, bytes, at, true);
+    if (behind === undefined) continue;
+    if (behind === 'cut') {
+      end = at;
+      break;
+    }
     parts.push(bytes.subarray(from, at), masked);
-    from = at + needle.length;
+    from = behind;
+    at = behind - 1;
   }
-  const end = beginningOf(needle, bytes, from);
   parts.push(bytes.subarray(from, end));
   return { clean: parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), rest: bytes.subarray(end) };
 }
 
-/** Where the longest end of `bytes` that begins `needle` begins. */
-function beginningOf(needle: Buffer, bytes: Buffer, from: number): number {
-  const [first] = needle as unknown as [number];
-  let at = bytes.indexOf(first, Math.max(from, bytes.length - needle.length + 1));
-  while (at !== -1) {
-    if (bytes.compare(needle, 0, bytes.length - at, at) === 0) return at;
-    at = bytes.indexOf(first, at + 1);
+/** Where the secret ends that begins at `at`; `cut` where more bytes would tell. `escaped`: in the spelling of JSON. */
+function endOf(needle: Buffer, bytes: Buffer, at: number, escaped: boolean): number | 'cut' | undefined {
+  let from = at;
+  for (const byte of needle) {
+    if (from >= bytes.length) return 'cut';
+    if (!escaped || bytes[from] !== backslash) {
+      if (bytes[from] !== byte) return undefined;
+      from += 1;
+      continue;
+    }
+    const next = bytes[from + 1];
+    if (next === undefined) return 'cut';
+    if (next === byte) {
+      from += 2;
+      continue;
+    }
+    const digits = bytes.toString('latin1', from + 1, from + 6).toLowerCase();
+    if (!`u${byte.toString(16).padStart(4, '0')}`.startsWith(digits)) return undefined;
+    if (digits.length < 5) return 'cut';
+    from += 6;
   }
-  return bytes.length;
+  return from;
 }

@@ -68,7 +68,10 @@ const bad: { readonly [path: string]: Handler } = {
     send();
   },
   '/dribbles': async (request, response) => {
-    const repeated = `data: ${request.headers.authorization} and ${request.headers.authorization} end\n\n`;
+    const got = String(request.headers.authorization);
+    // As others than JavaScript write JSON.
+    const written = JSON.stringify(got).slice(1, -1).replaceAll('/', '\\/').replaceAll('=', '\\u003D');
+    const repeated = `data: ${got} and ${written} end \\u0068\\u00\n\n`;
     response.writeHead(200, {
       'content-type': 'text/event-stream',
       'mcp-session-id': `${request.headers.authorization}`,
