@@ -34,9 +34,14 @@ export interface PoolOptions {
   readonly onTells?: (tells: readonly Wakeup[]) => void;
 }
 
+/** The least time that an answer is given. */
+const leastMs = 250;
+/** Of patience that was spent, for each millisecond in which nothing is waited for. */
+const comesBack = 4;
+
 /**
  * How long somebody has lately waited for what did not come. Whoever asks for several things has one patience for all of
- * them; it comes back while nothing is waited for.
+ * them; it soon comes back while nothing is waited for, so that what was done outside meanwhile can be kept.
  */
 export class Waited {
   #ms = 0;
@@ -45,7 +50,7 @@ export class Waited {
 
   get ms(): number {
     const sinceMs = performance.now() - this.#at;
-    return this.#waiting > 0 ? this.#ms + sinceMs : Math.max(0, this.#ms - sinceMs);
+    return this.#waiting > 0 ? this.#ms + sinceMs : Math.max(0, this.#ms - comesBack * sinceMs);
   }
 
   /** What is waited for at one time counts once. */
@@ -71,8 +76,6 @@ export class Waited {
 
 /** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
 const every = { growMs: 3, shrinkMs: 5_000 } as const;
-/** The least time that an answer is given. */
-const leastMs = 250;
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
 const quietMs = 1_000;
 
