@@ -2,6 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCutProxy } from '../../internal/base/testkit/cut-proxy.ts';
@@ -139,7 +142,17 @@ test('what was acknowledged is there and routed once, and the tick of the outage
 test('pages that are asked for while the database is away say that the service is, as calls do', async () => {
   const database = await createTestDatabase();
   const network = await startCutProxy(database.url);
-  const daemon = await startTestDaemon({ database: { ...database, url: network.url } });
+  const dir = await mkdtemp(join(tmpdir(), 'svc-outage-'));
+  await writeFile(join(dir, 'secret'), 'secret');
+  const [baseUrl, away] = ['https://tracker.example', 'https://away.example'];
+  const errtrack = {
+    ...{ baseUrl, regions: { us: away, de: away }, mcpUrl: `${away}/mcp` },
+    ...{ clientId: 'c', clientSecretFile: join(dir, 'secret'), appSlug: 'a' },
+  };
+  const daemon = await startTestDaemon({
+    database: { ...database, url: network.url },
+    config: { file: { providers: { errtrack } } },
+  });
   try {
     const { headers } = await daemon.api('POST', '/api/v1/auth/sessions', { token: daemon.token });
     const cookie = headers
@@ -147,17 +160,24 @@ test('pages that are asked for while the database is away say that the service i
       .map((one) => one.split(';', 1)[0])
       .join('; ');
     const look = (path: string) => daemon.api('GET', path, undefined, { token: null, headers: { cookie } });
-    assert.equal((await look('/default/default')).status, 200);
-    await network.stop();
-    const callback = `/connections/errtrack/callback?state=${'s'.repeat(43)}&installationId=i&code=c`;
-    for (const path of ['/', '/default/default', '/default/default/sessions', '/device', callback]) {
+    const isAway = async (path: string): Promise<void> => {
       const { status, headers: told, body } = await look(path);
       assert.deepEqual([status, told.get('retry-after')], [503, '1'], path);
       assert.match(String(body), /The service cannot answer at the moment/, path);
-    }
+    };
+    assert.equal((await look('/default/default')).status, 200);
+    const callback = `/connections/errtrack/callback?state=${'s'.repeat(43)}&installationId=${randomUUID()}&code=c`;
+    assert.equal((await look(callback)).headers.get('location'), '/connections/errtrack/error');
+    await database.db.tx(async (tx) => {
+      await tx.query('lock table svc.errtrack_attempts in access exclusive mode');
+      await isAway(callback);
+    });
+    await network.stop();
+    for (const path of ['/', '/default/default', '/default/default/sessions', '/device', callback]) await isAway(path);
   } finally {
     await daemon.stop();
     await network.stop();
     await database.close();
+    await rm(dir, { recursive: true, force: true });
   }
 });

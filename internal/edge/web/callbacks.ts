@@ -73,7 +73,8 @@ export async function errtrackCallback(visit: Visit): Promise<void> {
     // What the provider refused has its reason on the page of the attempt's own person.
     return await toConnections(visit, row, row.state === 'failed');
   } catch (error) {
-    if (!(error instanceof Fault) || error.kind === 'internal') throw error;
+    // Where the database is away nothing is known of the attempt: the address is good when it is back.
+    if (!(error instanceof Fault) || error.kind === 'internal' || error.code === 'unavailable') throw error;
     return reopened(visit, access, given.state, error);
   }
 }
