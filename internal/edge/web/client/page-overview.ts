@@ -40,7 +40,7 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
   const said = [commitMessage === '' ? '' : `“${commitMessage}”`, commitAuthor].filter((part) => part !== '').join(' ');
   return html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>
     <td><${Time} at=${run.startedAt} isShort=${true} /></td>
-    <td><a href=${pageHref(place, 'reconciles', run.id)}>${run.repository ?? 'applied by hand'}</a></td>
+    <td><a href=${pageHref(place, 'reconciles', run.id)} title=${run.repository}>${run.repository ?? 'applied by hand'}</a></td>
     <td><code>${run.commit === null ? '–' : shortCommit(run.commit)}</code></td>
     <td><span class="clamped" title=${said}>${said}</span></td>
     <td><${Status} kind=${kindOf(run.status)} text=${run.status} /></td>
@@ -50,7 +50,7 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
 function Live(props: { readonly place: Place; readonly one: Overview['live'][number] }): Markup {
   const { place, one } = props;
   return html`<tr data-testid=${`row-session-${one.id}`} data-row tabIndex=${-1}>
-    <td><a href=${pageHref(place, 'sessions', one.id)}>${one.agent}</a></td>
+    <td><a href=${pageHref(place, 'sessions', one.id)} title=${one.agent}>${one.agent}</a></td>
     <td><${Status} kind=${kindOf(one.state)} text=${one.state.replaceAll('_', ' ')} /></td>
     <td><span class="clamped" title=${one.displayTitle}>${one.reason ?? one.displayTitle}</span></td><td><${Time} at=${one.createdAt} isShort=${true} /></td><td data-title="Cost">${costText(one.costUsd)}</td></tr>`;
 }

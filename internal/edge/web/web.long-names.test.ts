@@ -1,0 +1,72 @@
+// Names as long as they may be: what stands beside them is still seen, on a wide screen and on a narrow one.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, root, signInOn, until } from './web-testkit.ts';
+
+const long = 'n'.repeat(128);
+let daemon: TestDaemon;
+let browser: TestBrowser;
+let dir: string;
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-long-'));
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync'] } });
+  browser = await startBrowser();
+  const more = `triggers: [{ kind: heartbeat, cron: '0 14 * * *', message: Digest., routing: { kind: spawn } }]\n`;
+  const text = agentText(long, 'Sort what comes in by what it asks for.'.repeat(20), `${more}env: { ${long}: on }\n`);
+  const files = [{ path: `.svc/agents/${long}.yaml`, content: text }];
+  assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
+  assert.equal((await daemon.api('POST', 'P/repositories', { name: long, path: dir })).status, 201);
+  await until('a run that failed', async () => {
+    const { body } = await daemon.api('GET', 'P/reconciles?status=failed');
+    return body['items']?.[0];
+  });
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** How far right something ends, of what a reader sees without scrolling sideways. */
+const rightOf = async (page: Page, selector: string): Promise<number> => {
+  const box = await page.locator(selector).first().boundingBox();
+  return box === null ? assert.fail(`${selector} is not there`) : box.x + box.width;
+};
+
+test('the first page keeps what changed and what comes next within itself', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, root, {});
+  await at(page, 'tick').waitFor();
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 720 });
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
+    for (const column of ['#changed', '#next']) {
+      const section = await rightOf(page, `section:has(> ${column})`);
+      for (const part of column === '#next' ? ['a', 'code'] : ['td a', '.status']) {
+        const right = await rightOf(page, `section:has(> ${column}) ${column === '#next' ? 'li' : 'tbody'} ${part}`);
+        assert.ok(right <= section + 1, `${part} of ${column} ends at ${right} of ${section}, ${width} wide`);
+      }
+    }
+  }
+  await context.close();
+});
+
+test('an agent’s values are read in lines, however long the names of its file and its keys are', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/agents/${long}`, {});
+  const value = at(page, 'value-systemPrompt').locator('.value');
+  await value.waitFor();
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 720 });
+    const box = (await value.boundingBox()) ?? assert.fail();
+    assert.ok(box.width >= Math.min(320, width / 2), `${box.width} of ${width}`);
+  }
+  await context.close();
+});
