@@ -19,7 +19,7 @@ const entries = {
   failedCalls: v.optional(integer),
   /** Where the provider sends its webhooks; null where it sends none. */
   intakeUrl: v.nullable(v.string()),
-  /** Agents whose triggers or tools name it; where it is read, not where it is made. */
+  /** Agents that use it by triggers, tools or mounts; where it is read, not where it is made. */
   usedBy: v.optional(integer),
 };
 export const connection = named('Connection', v.object(entries));

@@ -102,7 +102,9 @@ export async function dryRemoveRepository(
 
 export async function dryRemoveConnection(ctx: FlowContext, project: ProjectRef, name: string): Promise<DryRun> {
   const row = await checkRemoval(ctx, project, name);
-  const { triggers, agents } = await dependentsOfConnection(ctx.db, project.id, row);
+  const { triggers, agents, mounts, repositories, receivers } = await dependentsOfConnection(ctx.db, project.id, row);
+  const unmounted = 'whose mounts it opens cannot start without another';
+  const unread = 'cannot be read any more';
   return {
     consequences: [
       plainConsequence('connections', `Connection ${name} goes, with its credentials; its webhooks answer 404`, 1),
@@ -116,6 +118,15 @@ export async function dryRemoveConnection(ctx: FlowContext, project: ProjectRef,
         'agent',
         'that uses it has its calls refused',
         'that use it have their calls refused',
+      ),
+      ...countedConsequence('mounts', mounts, 'agent', unmounted),
+      ...countedConsequence('repositories', repositories, 'repository', unread),
+      ...countedConsequence(
+        'receivers',
+        receivers,
+        'receiver',
+        'is told nothing any more',
+        'are told nothing any more',
       ),
     ],
   };

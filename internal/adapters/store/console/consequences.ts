@@ -1,6 +1,7 @@
 // What hangs on a thing that somebody is about to take away: counted and named, a statement for each thing. Names are cut
 // to the first of many, counts are whole. Reads only, but for what a run is told of its own consequences when they are known.
 
+import { usableStatuses } from '../../../domain/connection.ts';
 import { reconcileChannel } from '../repositories/reconciles.ts';
 import type { Sql } from '../store.ts';
 
@@ -101,9 +102,24 @@ export const dependentsOfSecret = (
 export interface ConnectionDependents {
   /** Optional triggers, which are skipped from then on. */
   readonly triggers: Counted;
-  /** Agents whose tools or mounts name it. */
+  /** Agents whose tools name it. */
   readonly agents: Counted;
+  /** Agents with mounts that are read with it. */
+  readonly mounts: Counted;
+  readonly repositories: Counted;
+  readonly receivers: Counted;
 }
+
+/**
+ * Whether a mount of agent `a` is read with connection `c`, as `codehostOf` (flows/codehost-mounts.ts) chooses: the one of
+ * its installation, or the only one that can be used.
+ */
+export const isMountedWith = `(c.provider = 'codehost' and exists (
+  select from jsonb_array_elements(a.spec -> 'mounts') m where m -> 'auth' ->> 'kind' = 'codehostApp'
+    and (m -> 'auth' ->> 'installationId' = c.config ->> 'installationId'
+      or not exists (select from svc.connections other where other.project_id = c.project_id and other.id <> c.id
+        and other.provider = 'codehost'
+        and other.status in (${usableStatuses.map((status) => `'${status}'`).join(', ')})))))`;
 
 export const dependentsOfConnection = (
   sql: Sql,
@@ -118,6 +134,11 @@ export const dependentsOfConnection = (
          where t.connection_id = $2::uuid and t.project_id = $1::uuid`),
       agents: counted(`select a.name from svc.agents a where a.project_id = $1::uuid
          and jsonb_path_exists(a.spec -> 'tools', '$.** ? (@.connection == $name)', jsonb_build_object('name', $3::text))`),
+      mounts: counted(`select a.name from svc.agents a join svc.connections c on c.id = $2::uuid
+         where a.project_id = $1::uuid and ${isMountedWith}`),
+      repositories: counted(`select name from svc.repositories where project_id = $1::uuid
+         and auth ->> 'kind' = 'connection' and auth ->> 'connection' = $3::text`),
+      receivers: counted(`select name from svc.receivers where project_id = $1::uuid and connection = $3::text`),
     },
     [projectId, connection.id, connection.name],
   );

@@ -3,6 +3,7 @@
 
 import type { SessionState } from '../../../core/session/session.ts';
 import type { Sql } from '../store.ts';
+import { isMountedWith } from './consequences.ts';
 
 async function count(sql: Sql, text: string, values: readonly unknown[]): Promise<number> {
   const { rows } = await sql.query<{ n: number }>(`select count(*)::int as n from ${text}`, [...values]);
@@ -101,7 +102,7 @@ export const countMembers = (
     ? count(sql, 'svc.org_members where org_id = $1::uuid', [of.orgId])
     : count(sql, 'svc.project_members where project_id = $1::uuid', [of.projectId]);
 
-/** How many agents a connection is named by in triggers or tools, by the ids given; those that nobody names are not in it. */
+/** How many agents use a connection by their triggers, tools or mounts, by the ids given; those that none uses are not in it. */
 export async function usersOfConnections(
   sql: Sql,
   projectId: string,
@@ -113,6 +114,9 @@ export async function usersOfConnections(
     `select used.id, count(*)::int as n from (
        select t.connection_id as id, t.agent_id as agent from svc.triggers t
          where t.project_id = $1::uuid and t.connection_id = any($2::uuid[])
+       union
+       select c.id, a.id from svc.agents a join svc.connections c on c.project_id = a.project_id
+         where a.project_id = $1::uuid and c.id = any($2::uuid[]) and ${isMountedWith}
        union
        select c.id, a.id from svc.agents a
          cross join lateral jsonb_path_query(a.spec -> 'tools', '$.**.connection') named (value)

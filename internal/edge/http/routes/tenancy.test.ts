@@ -131,7 +131,7 @@ test('who loses what is told before a member, an account, a token, a receiver or
   assert.deepEqual((await dry('DELETE', `/api/v1/tokens/${String(own['id'])}`)).length, 2);
 });
 
-test('a connection says how many agents name it', async () => {
+test('a connection says how many agents use it', async () => {
   const { rows } = await daemon.ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
   await daemon.ctx.db.query(
     `insert into svc.connections (project_id, provider, product, name, status) values ($1, 'mcp', 'mcp', 'wiki', 'active'),
@@ -167,4 +167,62 @@ test('a connection says how many agents name it', async () => {
   assert.equal(lost.failed, 0);
   await daemon.ctx.db.query(`delete from svc.connections where name in ('wiki', 'idle')`);
   for (const name of ['reads', 'idles']) assert.equal((await daemon.api('DELETE', `P/agents/${name}`)).status, 204);
+});
+
+test('a connection of a code host says what mounts and repositories lose with it', async () => {
+  const host = (name: string, installationId: string) => ({
+    provider: 'codehost',
+    name,
+    config: { appId: '1', installationId },
+    credentials: { webhookSecret: 'a-secret-of-the-hook' },
+  });
+  const mounts = (auth: object) => [{ kind: 'git', repository: 'acme/app', mountPath: '/workspace/app', auth }];
+  const users = async () => {
+    const { body } = await daemon.api('GET', 'P/connections');
+    const items = body['items'] as unknown as readonly { readonly name: string; readonly usedBy: number }[];
+    return Object.fromEntries(items.map(({ name, usedBy }) => [name, usedBy]));
+  };
+  assert.equal((await daemon.api('POST', 'P/connections', host('code', '1'))).status, 201);
+  const files = [
+    agent('any', { mounts: mounts({ kind: 'codehostApp' }) }),
+    agent('one', { mounts: mounts({ kind: 'codehostApp', installationId: '1' }) }),
+    agent('public', { mounts: mounts({ kind: 'none' }) }),
+  ];
+  const applied = await daemon.api('POST', 'P/apply', { files, prune: false });
+  assert.equal(applied.status, 200, JSON.stringify(applied.body));
+  const fleet = {
+    name: 'fleet',
+    url: 'https://code.example/acme/fleet.git',
+    auth: { kind: 'connection', connection: 'code' },
+    suspended: true,
+  };
+  assert.equal((await daemon.api('POST', 'P/repositories', fleet)).status, 201);
+  assert.deepEqual(await users(), { code: 2 });
+  const { body } = await daemon.api('DELETE', 'P/connections/code?dryRun=true');
+  assert.deepEqual(
+    (body as unknown as DryRun).consequences.slice(1).map(({ text, names }) => [text, ...names].join(' | ')),
+    [
+      '2 agents whose mounts it opens cannot start without another | any | one',
+      '1 repository cannot be read any more | fleet',
+    ],
+  );
+  // Of two, a mount means the one of its installation, and one that names none means neither.
+  assert.equal((await daemon.api('POST', 'P/connections', host('other', '2'))).status, 201);
+  assert.deepEqual(await users(), { code: 1, other: 0 });
+  await daemon.api('DELETE', 'P/repositories/fleet');
+  for (const name of ['any', 'one', 'public']) await daemon.api('DELETE', `P/agents/${name}`);
+  for (const name of ['code', 'other']) assert.equal((await daemon.api('DELETE', `P/connections/${name}`)).status, 204);
+});
+
+test('a connection that receivers speak through says whom nobody tells any more', async () => {
+  const chat = { provider: 'chat', name: 'team', config: {}, credentials: { signingSecret: 'a-signing-secret' } };
+  assert.equal((await daemon.api('POST', 'P/connections', chat)).status, 201);
+  const receiver = { name: 'alarms', kind: 'chat', connection: 'team', channel: 'C1' };
+  const made = await daemon.api('POST', 'P/receivers', receiver);
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const { body } = await daemon.api('DELETE', 'P/connections/team?dryRun=true');
+  const said = (body as unknown as DryRun).consequences.map(({ text, names }) => [text, ...names].join(' | '));
+  assert.deepEqual(said.slice(1), ['1 receiver is told nothing any more | alarms']);
+  await daemon.api('DELETE', 'P/receivers/alarms');
+  await daemon.api('DELETE', 'P/connections/team');
 });

@@ -20,7 +20,7 @@ const own = ['codehost', 'tracker', 'chat', 'errtrack'];
 
 /** How many agents name it in their triggers or tools. */
 export const usedText = (count = 0): string =>
-  count === 0 ? 'nobody' : `${count} ${count === 1 ? 'agent' : 'agents'}`;
+  count === 0 ? 'no agent' : `${count} ${count === 1 ? 'agent' : 'agents'}`;
 
 /** Since when it has its state, and what has failed on it since then. */
 export function Since(props: { readonly row: Connection | undefined }): Markup | null {
