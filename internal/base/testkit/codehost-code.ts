@@ -163,7 +163,7 @@ async function makeCommit({ repo, body, sim }: Call): Promise<SimAnswer> {
   return { status: 201, body: { sha, message: body['message'], tree: { sha: body['tree'] }, created: sim.time() } };
 }
 
-async function readCommit({ repo, params }: Call): Promise<SimAnswer> {
+async function readCommit({ repo, params, query }: Call): Promise<SimAnswer> {
   const sha = await shaOf(repo, params['ref'] ?? params['commit_sha']);
   const [commit] = await repo.log(sha, [], 1);
   if (commit === undefined) throw notFound();
@@ -187,7 +187,8 @@ async function readCommit({ repo, params }: Call): Promise<SimAnswer> {
     deletions: sum('deletions'),
     total: sum('additions') + sum('deletions'),
   };
-  return { body: { ...showCommit(repo, commit), tree: { sha: await treeOf(repo, sha) }, stats, files } };
+  const tree = { sha: await treeOf(repo, sha) };
+  return paged(query, files, (page) => ({ ...showCommit(repo, commit), tree, stats, files: page }));
 }
 const treeOf = (repo: SimRepository, sha: string): Promise<string> => repo.git.git(['rev-parse', `${sha}^{tree}`]);
 

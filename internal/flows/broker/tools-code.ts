@@ -188,18 +188,17 @@ async function pushFiles(codehost: CodehostCall, input: JsonObject): Promise<Jso
 }
 
 async function getCommit(codehost: CodehostCall, input: JsonObject): Promise<Json> {
-  const { per_page, page: at } = paging({ perPage: 100, ...input });
-  const commit = objectAt(
-    await codehost.json(`/commits/${encodeURIComponent(text(input, 'sha'))}`, { per_page, page: at }),
-  );
-  const { files, stats, ...rest } = objectAt(shown(commit));
+  const query = paging({ perPage: 100, ...input });
+  const path = `/commits/${encodeURIComponent(text(input, 'sha'))}`;
+  const { json, nextPage } = await codehost.read({ path, query });
+  const { files, stats, ...rest } = objectAt(shown(json));
   const detail = maybe(input, 'detail') ?? 'stats';
   if (detail === 'none') return rest;
   const items = listAt(files).map((one) => {
     const { patch, ...file } = objectAt(one);
     return detail === 'full_patch' ? { ...file, patch: patch ?? null } : file;
   });
-  return { ...rest, stats: stats ?? null, files: listed(items, undefined) };
+  return { ...rest, stats: stats ?? null, files: listed(items, nextPage) };
 }
 
 const blameQuery = `query($owner: String!, $name: String!, $expression: String!, $path: String!) {

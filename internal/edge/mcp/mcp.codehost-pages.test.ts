@@ -1,0 +1,40 @@
+// What the code host tells in pages reaches a session whole, or the answer says that there is more.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
+import type { RpcAnswer, Seat } from './mcp-testkit.ts';
+
+const at = { owner: 'acme', repo: 'app' };
+
+describe('what a code host tells in pages', () => {
+  let bench: CodehostBench;
+  let seat: Seat;
+  const done = async (tool: string, input: object): Promise<RpcAnswer['value']> => {
+    const answer = await seat.call(tool, { ...at, ...input }, 'code');
+    assert.equal(answer.isError, false, `${tool}: ${answer.text}`);
+    return answer.value;
+  };
+  before(async () => {
+    bench = await startCodehostBench();
+    seat = await bench.agent('worker', { 'acme/app': everything });
+  });
+  after(async () => {
+    await bench.stopAll();
+    assert.deepEqual(bench.sim.schemaRefusals, []);
+  });
+
+  it('leads from the files of a large commit to the others', async () => {
+    const files = Object.fromEntries(Array.from({ length: 130 }, (_, n) => [`many/${n}.txt`, `${n}\n`]));
+    const sha = await bench.app.git.commit(files);
+    const names = (commit: RpcAnswer['value']): string[] =>
+      (commit['files']?.['items'] as unknown as { filename: string }[]).map(({ filename }) => filename);
+    const first = await done('get_commit', { sha });
+    assert.deepEqual([names(first).length, first['files']?.['more'], first['files']?.['next']], [100, true, 2]);
+    const second = await done('get_commit', { sha, page: 2 });
+    assert.deepEqual([names(second).length, second['files']?.['more']], [30, false]);
+    assert.equal(new Set([...names(first), ...names(second)]).size, 130);
+    const few = await done('get_commit', { sha, perPage: 20 });
+    assert.deepEqual([names(few).length, few['files']?.['next']], [20, 2]);
+  });
+});
