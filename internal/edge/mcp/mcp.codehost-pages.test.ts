@@ -37,4 +37,42 @@ describe('what a code host tells in pages', () => {
     const few = await done('get_commit', { sha, perPage: 20 });
     assert.deepEqual([names(few).length, few['files']?.['next']], [20, 2]);
   });
+
+  it('finds the failed jobs of a run of more than a page, and says when logs are left out', async () => {
+    const job = (id: number, conclusion: string) => ({
+      id,
+      name: `job ${id}`,
+      status: 'completed',
+      conclusion,
+      log: `${id}`,
+    });
+    const run = (id: number, jobs: ReturnType<typeof job>[]) =>
+      bench.app.runs.push({
+        ...{
+          id,
+          workflowId: 1,
+          name: 'ci',
+          status: 'completed',
+          conclusion: 'failure',
+          headSha: '',
+          headBranch: 'main',
+        },
+        attempt: 1,
+        jobs,
+      });
+    run(
+      7,
+      Array.from({ length: 120 }, (_, n) => job(1_000 + n, n === 110 ? 'failure' : 'success')),
+    );
+    const late = await done('get_job_logs', { run_id: 7, failed_only: true });
+    assert.deepEqual([late['total_jobs'], late['failed_jobs'], late['more']], [120, 1, false]);
+    assert.equal(String(late['logs']?.[0]?.['job_name']), 'job 1110');
+    run(
+      8,
+      Array.from({ length: 25 }, (_, n) => job(2_000 + n, 'failure')),
+    );
+    const many = await done('get_job_logs', { run_id: 8, failed_only: true });
+    const logs = many['logs'] as unknown as readonly object[];
+    assert.deepEqual([many['failed_jobs'], logs.length, many['more']], [25, 20, true]);
+  });
 });

@@ -1,6 +1,6 @@
 // Tools about workflows and about secrets of a repository.
 
-import { fetchSigned, sealSecret } from '../../adapters/providers/codehost/codehost.ts';
+import { type ApiAnswer, fetchSigned, sealSecret } from '../../adapters/providers/codehost/codehost.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -15,6 +15,8 @@ import { page } from './tools-issues.ts';
 const actionsRead = (): readonly Want[] => ['actions:read'];
 const actionsWrite = (): readonly Want[] => ['actions:write'];
 const logBytesMax = 64 * 1024 * 1024;
+const logsMax = 20;
+const jobPagesMax = 30;
 
 const gets: { readonly [method: string]: (id: string) => string } = {
   get_workflow: (id) => `/actions/workflows/${id}`,
@@ -77,22 +79,34 @@ async function logOf(codehost: CodehostCall, job: number, lines: number): Promis
   return { job_id: job, logs_content: kept.slice(-300_000), original_length: all.length };
 }
 
+/** A run has a job for each place of its matrix, which may be several pages. */
+async function jobsOf(codehost: CodehostCall, run: number): Promise<JsonObject[]> {
+  const jobs: JsonObject[] = [];
+  for (let page: number | undefined = 1; page !== undefined && page <= jobPagesMax; ) {
+    const query = { filter: 'latest', per_page: 100, page };
+    const { json, nextPage }: ApiAnswer = await codehost.read({ path: `/actions/runs/${run}/jobs`, query });
+    jobs.push(...listAt(objectAt(json)['jobs']).map(objectAt));
+    page = nextPage;
+  }
+  return jobs;
+}
+
 async function jobLogs(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const lines = Math.min(5_000, Math.max(1, Number(input['tail_lines'] ?? 500)));
   if (input['job_id'] !== undefined) return logOf(codehost, number(input, 'job_id'), lines);
   const run = number(input, 'run_id');
-  const jobs = listAt(
-    objectAt(await codehost.json(`/actions/runs/${run}/jobs`, { filter: 'latest', per_page: 100 }))['jobs'],
-  ).map(objectAt);
+  const jobs = await jobsOf(codehost, run);
   const failed = jobs.filter((one) => one['conclusion'] === 'failure');
   const logs: JsonObject[] = [];
   // A model reads all of them: each gets its share, its end being what tells.
-  const share = Math.floor(300_000 / Math.max(1, failed.length));
-  for (const job of failed.slice(0, 20)) {
+  const told = failed.slice(0, logsMax);
+  const share = Math.floor(300_000 / Math.max(1, told.length));
+  for (const job of told) {
     const log = await logOf(codehost, Number(job['id']), lines);
     logs.push({ ...log, job_name: job['name'], logs_content: (textAt(log['logs_content']) ?? '').slice(-share) });
   }
-  return { run_id: run, total_jobs: jobs.length, failed_jobs: failed.length, logs };
+  const more = failed.length > told.length;
+  return { run_id: run, total_jobs: jobs.length, failed_jobs: failed.length, logs, more };
 }
 
 async function rerun(codehost: CodehostCall, run: number, which: 'rerun' | 'rerun-failed-jobs'): Promise<Json> {
