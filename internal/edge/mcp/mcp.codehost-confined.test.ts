@@ -119,6 +119,38 @@ describe('what a session may not touch at the code host', () => {
     assert.match(await attempt(seat, 'get_file_contents', { owner: 'Acme', repo: 'APP', path: 'README.md' }), /# app/);
   });
 
+  it('a name of dots leads nowhere, in whatever part of an address it stands: nobody is asked', async () => {
+    const seat = await bench.start('all');
+    const before = bench.sim.log.length;
+    const elsewhere = '../../../../../acme/secret/git/ref/heads/main';
+    const file = { path: 'a.txt', content: 'x' };
+    const place = { secret_name: 'NAME', environment: '..' };
+    for (const [tool, input] of [
+      ['push_files', { branch: elsewhere, message: 'm', files: [file] }],
+      ['create_branch', { branch: 'x', from_branch: elsewhere }],
+      ['create_branch', { branch: 'x', from_branch: 'a/./b' }],
+      ['get_commit', { sha: '..' }],
+      ['get_repository_tree', { tree_sha: '..' }],
+      ['get_release_by_tag', { tag: '..' }],
+      ['get_label', { name: '..' }],
+      ['label_write', { method: 'delete', name: '..' }],
+      ['label_write', { method: 'update', name: '.', color: 'ffffff' }],
+      ['actions_get', { method: 'get_workflow', resource_id: '..' }],
+      ['actions_list', { method: 'list_workflow_runs', resource_id: '.' }],
+      ['actions_run_trigger', { method: 'run_workflow', workflow_id: '..', ref: 'main' }],
+      ['list_repository_secrets', { environment: '..' }],
+      ['set_repository_secret', { ...place, value: 'v' }],
+      ['delete_repository_secret', place],
+    ] as const) {
+      assert.match(
+        await attempt(seat, tool, { ...at, ...input }),
+        /^invalid-input: /,
+        `${tool} ${JSON.stringify(input)}`,
+      );
+    }
+    assert.equal(bench.sim.log.length, before);
+  });
+
   it('its own repository, without the capability: nobody is asked', async () => {
     const seat = await bench.agent('bare', { 'acme/app': nothing }, plain);
     const before = bench.sim.log.length;

@@ -17,6 +17,7 @@ import { outsideFault } from '../../domain/outside.ts';
 import { apiUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { type HeldToken, installationToken, type Permissions, readyToken } from '../installation-token.ts';
+import { checkSteps } from './confine.ts';
 import { listed } from './shape.ts';
 import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
 
@@ -80,6 +81,7 @@ export class CodehostCall {
 
   /** Reads. Throws Fault. */
   async read(ask: Ask): Promise<ApiAnswer> {
+    checkSteps(ask.path);
     return this.#repeated(false, ask.resource ?? 'core', (token) => this.#send(token, ask, false));
   }
 
@@ -128,6 +130,7 @@ export class CodehostCall {
     ask: Ask & { readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE' },
     of: { readonly probe: JsonObject; readonly isLast?: boolean; shape(json: JsonObject, status: number): T },
   ): Promise<T> {
+    checkSteps(ask.path);
     return this.#stepped(of, 'core', (token) =>
       this.#send(token, ask, true).then((answer) => of.shape(objectAt(answer.json), answer.status)),
     );

@@ -100,6 +100,16 @@ export function missing(wants: readonly Want[]) {
   return outsideFault('capability-missing', `the mount does not have ${[...new Set(named)].join(', ')}`);
 }
 
+/**
+ * Throws Fault `invalid-input` for an address with a step of dots: whatever name it was made of, it would be read as one
+ * of elsewhere, beyond the repository too.
+ */
+export function checkSteps(path: string): void {
+  if (path.split('/').some((step) => /^(?:\.|%2e){1,2}$/i.test(step))) {
+    throw outsideFault('invalid-input', 'a name may not be . or .., nor hold one between slashes; nothing was sent');
+  }
+}
+
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 /** Throws Fault `invalid-input` for a query that says where to search; quoted, the words are words. */
