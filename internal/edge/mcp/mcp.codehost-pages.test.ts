@@ -28,7 +28,7 @@ describe('what a code host tells in pages', () => {
     const files = Object.fromEntries(Array.from({ length: 130 }, (_, n) => [`many/${n}.txt`, `${n}\n`]));
     const sha = await bench.app.git.commit(files);
     const names = (commit: RpcAnswer['value']): string[] =>
-      (commit['files']?.['items'] as unknown as { filename: string }[]).map(({ filename }) => filename);
+      ((commit['files']?.['items'] ?? []) as unknown as { filename: string }[]).map(({ filename }) => filename);
     const first = await done('get_commit', { sha });
     assert.deepEqual([names(first).length, first['files']?.['more'], first['files']?.['next']], [100, true, 2]);
     const second = await done('get_commit', { sha, page: 2 });

@@ -118,6 +118,23 @@ describe('the provider’s own tool server, where one is configured', () => {
     );
   });
 
+  it('takes a file of another listed host without the token', async () => {
+    const at = { owner: 'acme', repo: 'app' };
+    const seat = await bench.agent('fetcher', { 'acme/app': everything });
+    const file = `http://127.0.0.1:${(server.address() as AddressInfo).port}/files/1/report.bin`;
+    const made = await seat.call('issue_write', { ...at, method: 'create', title: 'See', body: file }, 'code');
+    await seat.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
+    const write = async (): Promise<void> => undefined;
+    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write, exec: () => assert.fail() });
+    const from = asked.length;
+    const { isError, text } = await seat.call('download_attachment', { url: file }, 'code');
+    assert.equal(isError, false, text);
+    assert.deepEqual(
+      asked.slice(from).map(({ headers }) => headers.authorization),
+      [undefined],
+    );
+  });
+
   it('leaves a row of a call whose input is none, and sends nothing', async () => {
     const seat = await bench.agent('mistaken', { 'acme/app': everything });
     const from = bench.sim.log.length;

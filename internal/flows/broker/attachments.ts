@@ -9,6 +9,7 @@ import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
+import { gitUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext } from '../context.ts';
 import { fileBytesMax as bytesMax, keepFile } from '../sandbox-files.ts';
 import type { CodehostCall } from './codehost-call.ts';
@@ -83,10 +84,11 @@ export async function download(codehost: CodehostCall, caller: ToolCaller, addre
 const ofPeople = (): Fault => outsideFault('not-found', 'it is only for people who are signed in there');
 
 async function fetchAttachment(codehost: CodehostCall, address: string): Promise<{ bytes: Buffer; mimeType: string }> {
-  const { ctx } = codehost.options;
+  const { ctx, connection, repository } = codehost.options;
   const of = { allowPrivate: ctx.config.allowPrivateNetwork, mostBytes: bytesMax };
   let at = /\/user-attachments\/assets\//.test(address) ? await signedAddress(codehost, address) : address;
-  const authorization = /\/files\//.test(address) ? await codehost.authorization() : undefined;
+  const isOfHost = new URL(address).origin === new URL(gitUrlOf(ctx, connection, repository)).origin;
+  const authorization = isOfHost && /\/files\//.test(address) ? await codehost.authorization() : undefined;
   for (let redirects = 0; ; redirects += 1) {
     const more = redirects === 0 && authorization !== undefined ? { authorization } : {};
     const found = await fetchSigned(at, { ...of, ...more }).catch((error: unknown) => {
