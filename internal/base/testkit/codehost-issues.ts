@@ -99,6 +99,12 @@ export function newIssue({ repo, sim, actor }: Call, of: { title: string; body: 
   };
 }
 
+/** Names in any case are those that are there; each once, in an order of the host's own. */
+const asKnown = (wanted: readonly string[], known: readonly string[]): string[] => {
+  const named = wanted.map((one) => known.find((name) => name.toLowerCase() === one.toLowerCase()) ?? one);
+  return [...new Set(named)].sort();
+};
+
 function changeIssue(call: Call): SimAnswer {
   const { repo, body, sim } = call;
   const issue = issueOf(call);
@@ -107,11 +113,12 @@ function changeIssue(call: Call): SimAnswer {
   if (body['state'] === 'open' || body['state'] === 'closed') issue.state = body['state'];
   if (body['state_reason'] !== undefined) issue.stateReason = body['state_reason'] as string | null;
   if (body['labels'] !== undefined) {
-    issue.labels = (body['labels'] as (string | { name: string })[]).map((one) =>
+    const wanted = (body['labels'] as (string | { name: string })[]).map((one) =>
       typeof one === 'string' ? one : one.name,
     );
+    issue.labels = asKnown(wanted, [...repo.labels.keys()]);
   }
-  if (body['assignees'] !== undefined) issue.assignees = body['assignees'] as string[];
+  if (body['assignees'] !== undefined) issue.assignees = asKnown(body['assignees'] as string[], repo.people);
   if (body['milestone'] !== undefined) issue.milestone = body['milestone'] as number | null;
   if (body['type'] !== undefined) issue.type = body['type'] as string | null;
   issue.updated = sim.time();

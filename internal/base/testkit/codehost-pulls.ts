@@ -148,7 +148,10 @@ function request(call: Call): Promise<SimAnswer> {
   const { body, repo } = call;
   const issue = pullOf(call);
   const teams = ((body['team_reviewers'] ?? []) as string[]).map((one) => `team/${one}`);
-  for (const one of [...((body['reviewers'] ?? []) as string[]), ...teams]) {
+  const people = ((body['reviewers'] ?? []) as string[]).map(
+    (one) => repo.people.find((name) => name.toLowerCase() === one.toLowerCase()) ?? one,
+  );
+  for (const one of [...people, ...teams]) {
     if (one === issue.user.login) throw invalid('Review cannot be requested from pull request author.');
     if (issue.pull?.reviewers.includes(one) === false) issue.pull.reviewers.push(one);
   }

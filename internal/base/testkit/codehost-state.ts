@@ -100,6 +100,8 @@ export class SimRepository {
   readonly threads: Thread[] = [];
   readonly reviews: Review[] = [];
   readonly labels = new Map<string, { name: string; color: string; description: string | null }>();
+  /** Logins as their accounts spell them. */
+  readonly people: string[] = [];
   readonly checks: CheckRun[] = [];
   readonly statuses: { sha: string; id: number; fields: { [key: string]: unknown }; user: Actor }[] = [];
   readonly runs: Run[] = [];

@@ -230,6 +230,30 @@ describe('the state of a connection', () => {
     await tracker.stop();
   });
 
+  it('finds a set that was written in whatever order and case the code host tells it', async () => {
+    const { sim, app } = bench;
+    for (const name of ['Bug', 'UI']) app.labels.set(name, { name, color: 'ededed', description: null });
+    app.people.push('Ann', 'Bob');
+    const call = (tool: string, input: object) => seat.call(tool, { owner: 'acme', repo: 'app', ...input }, 'code');
+    const made = await call('issue_write', { method: 'create', title: 'Set' });
+    const issue = Number(made.value['number']);
+    await bench.app.git.commit({ 'set.txt': 'x' }, { branch: 'set' });
+    const pull = await call('create_pull_request', { title: 'Set', head: 'set', base: 'main' });
+    const lost = /^(PATCH .*\/issues\/\d+|POST .*\/requested_reviewers)$/;
+    sim.fault = ({ method, path }) => (lost.test(`${method} ${path}`) ? { kind: 'lose' } : null);
+    const sets = { labels: ['ui', 'bug', 'UI', 'new'], assignees: ['bob', 'ANN'] };
+    const changed = await call('issue_write', { method: 'update', issue_number: issue, ...sets });
+    assert.equal(changed.isError, false, changed.text);
+    const asked = await call('update_pull_request', {
+      pullNumber: Number(pull.value['number']),
+      reviewers: ['BOB', 'acme/Core'],
+    });
+    assert.equal(asked.isError, false, asked.text);
+    sim.fault = () => null;
+    assert.deepEqual(app.issues.get(issue)?.labels, ['Bug', 'UI', 'new']);
+    assert.deepEqual(app.issues.get(issue)?.assignees, ['Ann', 'Bob']);
+  });
+
   it('mints one token for a repository and permission, however many sessions call at once', async () => {
     await bench.daemon.ctx.db.query('delete from svc.installation_tokens');
     const seats: Seat[] = [];

@@ -9,7 +9,7 @@ import type { FlowContext } from '../context.ts';
 import type { Permissions } from '../installation-token.ts';
 import type { Found, SoughtStep } from '../ports.ts';
 import { CodehostCall } from './codehost-call.ts';
-import { digest, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
+import { areAmong, digest, digestOf, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
 import { headOf, pullAt } from './tools-pulls.ts';
 import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
@@ -94,7 +94,7 @@ const fields: Look = async (codehost, probe) => {
   const row = await maybeJson(codehost, text(probe, 'path'));
   if (row === undefined) return none;
   const wanted = Object.entries(objectAt(probe['wanted']));
-  const isSet = wanted.every(([key, hash]) => digest(comparable(row, key)) === hash);
+  const isSet = wanted.every(([key, hash]) => digestOf(key, comparable(row, key)) === hash);
   return isThat(isSet, probe['answer'] === 'number' ? numberAndUrl(row) : idAndUrl(row));
 };
 
@@ -170,11 +170,9 @@ const looks: { readonly [kind: string]: Look } = {
   },
   async reviewers(codehost, probe) {
     const row = objectAt(await codehost.json(`/pulls/${number(probe, 'pull')}/requested_reviewers`));
-    const people = listAt(row['users']).map((one) => objectAt(one)['login']);
-    const teams = listAt(row['teams']).map((one) => objectAt(one)['slug']);
-    const isAsked =
-      listAt(probe['reviewers']).every((one) => people.includes(one)) &&
-      listAt(probe['teams']).every((one) => teams.includes(one));
+    const people = listAt(row['users']).map((one) => objectAt(one)['login'] ?? null);
+    const teams = listAt(row['teams']).map((one) => objectAt(one)['slug'] ?? null);
+    const isAsked = areAmong(listAt(probe['reviewers']), people) && areAmong(listAt(probe['teams']), teams);
     return isThat(isAsked, numberAndUrl(await pullAt(codehost, number(probe, 'pull'))));
   },
   async rerun(codehost, probe) {

@@ -55,6 +55,16 @@ export const body = (codehost: CodehostCall, said: string): string =>
 export const digest = (value: Json | undefined): string =>
   sha256Bytes(canonicalJson(value ?? null)).toString('base64url');
 
+const folded = (names: readonly Json[]): string[] => [...new Set(names.map((one) => String(one).toLowerCase()))].sort();
+/** Whether names are among others: the code host tells them in the case in which they were made. */
+export const areAmong = (names: readonly Json[], others: readonly Json[]): boolean => {
+  const there = new Set(folded(others));
+  return folded(names).every((one) => there.has(one));
+};
+/** What a field is set to, so that what the code host tells of it compares: names of a set have neither order nor case. */
+export const digestOf = (key: string, value: Json | undefined): string =>
+  digest((key === 'labels' || key === 'assignees') && Array.isArray(value) ? folded(value as readonly Json[]) : value);
+
 /** Segments of a path, each encoded; none may lead elsewhere. */
 export function pathIn(path: string): string {
   const parts = withoutEnd(path.replace(/^\/+/, ''), '/').split('/');

@@ -10,6 +10,7 @@ import {
   body,
   type BrokerTool,
   digest,
+  digestOf,
   given,
   invalidInput,
   maybe,
@@ -125,7 +126,7 @@ const issueFields = ['title', 'labels', 'assignees', 'milestone', 'type', 'state
 /** Changes fields of an issue: a set, so that looking again compares them. */
 export function patchIssue(codehost: CodehostCall, issue: number, fields: JsonObject): Promise<Json> {
   const path = `/issues/${issue}`;
-  const wanted = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, digest(value)]));
+  const wanted = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, digestOf(key, value)]));
   return codehost.write(
     { method: 'PATCH', path, body: fields },
     { probe: { kind: 'fields', path, wanted, answer: 'number' }, shape: numberAndUrl },
