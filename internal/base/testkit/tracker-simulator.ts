@@ -48,18 +48,20 @@ const person = (id: string, name: string) => ({
   displayName: name.toLowerCase(),
   email: `${id}@acme.example`,
 });
-const members = [person('u1', 'Ada'), person('u2', 'Bob')];
-const labels: readonly Named[] = [
-  { id: 'l-bug', name: 'Bug' },
-  { id: 'l-ui', name: 'UI' },
-];
-const team = {
-  id: 'team-1',
-  key: 'ABC',
-  name: 'App',
-  states: () => ({ nodes: states }),
-  members: () => ({ nodes: members }),
-};
+const pageMost = 250;
+interface PageAsked {
+  readonly first?: number;
+  readonly after?: string | null;
+}
+/** A page of a connection; a cursor says how many rows stand before it. */
+function pageOf<T>(rows: readonly T[], { first = 50, after }: PageAsked) {
+  if (first > pageMost)
+    throw new GraphQLError('Argument first is too large', { extensions: { type: 'invalid input' } });
+  const from = Number(after ?? 0);
+  const nodes = rows.slice(from, from + first);
+  const hasNextPage = rows.length > from + first;
+  return { nodes, pageInfo: { hasNextPage, endCursor: String(from + nodes.length) } };
+}
 
 /** What the provider's own client asks for beside: empty, of the type that the schema says. */
 const resolve: GraphQLFieldResolver<unknown, unknown> = (source, args, context, info) => {
@@ -93,6 +95,18 @@ export class TrackerSimulator {
     priority: 0,
   }));
   readonly comments: { readonly id: string; readonly issueId: string; readonly body: string }[] = [];
+  readonly members = [person('u1', 'Ada'), person('u2', 'Bob')];
+  readonly labels: Named[] = [
+    { id: 'l-bug', name: 'Bug' },
+    { id: 'l-ui', name: 'UI' },
+  ];
+  readonly #team = {
+    id: 'team-1',
+    key: 'ABC',
+    name: 'App',
+    states: (asked: PageAsked) => pageOf(states, asked),
+    members: (asked: PageAsked) => pageOf(this.members, asked),
+  };
   readonly faults: TrackerFault[] = [];
   /** Requests that changed something, also those whose answer was lost. */
   writes = 0;
@@ -158,7 +172,7 @@ export class TrackerSimulator {
       ...issue,
       description: `About ${issue.identifier}`,
       url: `https://tracker.example/${issue.identifier}`,
-      team,
+      team: this.#team,
       project: null,
       labels: () => ({ nodes: issue.labels }),
       comments: () => ({ nodes: comments }),
@@ -169,7 +183,7 @@ export class TrackerSimulator {
       ...one,
       url: `https://tracker.example/comment/${one.id}`,
       createdAt: '2026-01-01T00:00:00.000Z',
-      user: members[0],
+      user: this.members[0],
     };
   }
 
@@ -182,13 +196,13 @@ export class TrackerSimulator {
           throw new GraphQLError('Entity not found: Comment', { extensions: { type: 'invalid input' } });
         return { ...this.#said(one), issue: () => this.#shown(this.#find(one.issueId)) };
       },
-      viewer: members[1],
+      viewer: this.members[1],
       searchIssues: ({ term, first = 50 }: { term: string; first?: number }) => {
         const found = this.issues.filter((one) => one.title.toLowerCase().includes(term.toLowerCase()));
         const nodes = found.slice(0, first).map((one) => this.#shown(one));
         return { nodes, pageInfo: { hasNextPage: found.length > first }, totalCount: found.length };
       },
-      issueLabels: () => ({ nodes: labels }),
+      issueLabels: (asked: PageAsked) => pageOf(this.labels, asked),
       commentCreate: ({ input }: { input: { id: string; issueId: string; body: string } }) => {
         if (this.comments.some((one) => one.id === input.id)) {
           throw new GraphQLError('Conflict on insert', { extensions: { type: 'invalid input' } });
@@ -207,13 +221,13 @@ export class TrackerSimulator {
         if (input['stateId'] !== undefined)
           issue.state = states.find((one) => one.id === input['stateId']) ?? issue.state;
         if (input['assigneeId'] !== undefined)
-          issue.assignee = members.find((one) => one.id === input['assigneeId']) ?? null;
+          issue.assignee = this.members.find((one) => one.id === input['assigneeId']) ?? null;
         if (typeof input['priority'] === 'number') issue.priority = input['priority'];
         const added = (input['addedLabelIds'] ?? []) as string[];
         const removed = (input['removedLabelIds'] ?? []) as string[];
         issue.labels = [
           ...issue.labels,
-          ...labels.filter((one) => added.includes(one.id) && !issue.labels.includes(one)),
+          ...this.labels.filter((one) => added.includes(one.id) && !issue.labels.includes(one)),
         ].filter((one) => !removed.includes(one.id));
         return { success: true, lastSyncId: this.writes + 1, issue: this.#shown(issue) };
       },

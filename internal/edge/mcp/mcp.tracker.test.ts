@@ -80,6 +80,20 @@ describe('tools of a tracker', () => {
     assert.equal((await call('issue_update', { issue: 'ABC-2', state: 's-twin-2' })).value['state'], 'twin');
   });
 
+  it('know every name of a large team, so that one that several have is never taken for one', async () => {
+    const many = <T>(count: number, one: (n: number) => T): T[] => Array.from({ length: count }, (_, n) => one(n));
+    sim.labels.push(...many(300, (n) => ({ id: `l-${n}`, name: `label ${n}` })), { id: 'l-twin', name: 'bug' });
+    sim.members.push(
+      ...many(300, (n) => ({ id: `m${n}`, name: `M ${n}`, displayName: `m${n}`, email: `m${n}@acme.example` })),
+    );
+    const late = await call('issue_update', { issue: 'ABC-1', addLabels: ['Label 299'], assignee: 'm299' });
+    assert.deepEqual([late.value['labelNames'], late.value['assignee']?.['name']], [['label 299'], 'M 299'], late.text);
+    const before = sim.writes;
+    assert.match((await call('issue_update', { issue: 'ABC-1', addLabels: ['BUG'] })).text, /^refused: addLabels: /);
+    assert.match((await call('issue_update', { issue: 'ABC-1', assignee: 'nobody' })).text, /^not-found: assignee: /);
+    assert.equal(sim.writes, before);
+  });
+
   it('wait for a limit, and leave no key in any log', async () => {
     sim.faults.push('limited');
     assert.equal((await call('issue_update', { issue: 'ABC-1', priority: 1 })).value['priority'], 1);

@@ -181,29 +181,55 @@ async function tie(ctx: FlowContext, projectId: string, sessionId: string, issue
   await insertTies(ctx.db, projectId, [row], ctx.runtime.now());
 }
 
-const standing = `query($id: String!) { issue(id: $id) { id
-  team { id states(first: 250) { nodes { id name } } members(first: 250) { nodes { id name displayName email } } } } }`;
-const labelsOf = `query($team: ID) { issueLabels(first: 250,
-  filter: { or: [{ team: { id: { eq: $team } } }, { team: { null: true } }] }) { nodes { id name } } }`;
+const page = 'nodes { id name } pageInfo { hasNextPage endCursor }';
+const people = 'nodes { id name displayName email } pageInfo { hasNextPage endCursor }';
+const teamOf = `query($id: String!) { issue(id: $id) { id team { id } } }`;
+const statesOf = `query($id: String!, $after: String) { issue(id: $id) { team { states(first: 250, after: $after) { ${page} } } } }`;
+const membersOf = `query($id: String!, $after: String) { issue(id: $id) { team { members(first: 250, after: $after) { ${people} } } } }`;
+const labelsOf = `query($team: ID, $after: String) { issueLabels(first: 250, after: $after,
+  filter: { or: [{ team: { id: { eq: $team } } }, { team: { null: true } }] }) { ${page} } }`;
+const pagesMost = 20;
+
+/** All that there are: of a part nobody knows whether a name is one's alone. Throws Fault. */
+async function allNamed(
+  tracker: TrackerConnection,
+  of: { readonly query: string; readonly variables: JsonObject; readonly field: string },
+  at: (data: JsonObject) => Json | undefined,
+): Promise<Named[]> {
+  const rows: Named[] = [];
+  let after: Json = null;
+  for (let pages = 0; pages < pagesMost; pages += 1) {
+    const found = objectAt(at(await tracker.read(of.query, { ...of.variables, after })));
+    rows.push(...(listAt(found['nodes']).map(objectAt) as unknown as Named[]));
+    const { hasNextPage, endCursor } = objectAt(found['pageInfo']);
+    if (hasNextPage !== true) return rows;
+    after = endCursor ?? null;
+  }
+  throw outsideFault('too-large', `${of.field}: the team has over ${rows.length} to choose from; nothing was sent`);
+}
 
 /** Names of the call as ids of the issue's team. Throws Fault `refused`, `not-found`. */
 async function wantedOf(
   tracker: TrackerConnection,
   input: ToolInput<'issue_update'>,
 ): Promise<{ readonly issueId: string; readonly wanted: JsonObject }> {
-  const issue = objectAt((await tracker.read(standing, { id: input.issue }))['issue']);
-  const team = objectAt(issue['team']);
-  const nodes = (value: Json | undefined): Named[] =>
-    listAt(objectAt(value)['nodes']).map(objectAt) as unknown as Named[];
+  const issue = objectAt((await tracker.read(teamOf, { id: input.issue }))['issue']);
+  const team = objectAt(issue['team'])['id'] ?? null;
+  const ofTeam = (query: string, field: 'states' | 'members') =>
+    allNamed(tracker, { query, variables: { id: input.issue }, field }, (data) => {
+      return objectAt(objectAt(data['issue'])['team'])[field];
+    });
+  const { state, assignee, priority } = input;
+  const states = state === undefined ? [] : await ofTeam(statesOf, 'states');
+  const members = typeof assignee === 'string' ? await ofTeam(membersOf, 'members') : [];
   const asksLabels = input.addLabels !== undefined || input.removeLabels !== undefined;
-  const labels = asksLabels ? nodes((await tracker.read(labelsOf, { team: team['id'] ?? null }))['issueLabels']) : [];
+  const asked = { query: labelsOf, variables: { team }, field: 'labels' };
+  const labels = asksLabels ? await allNamed(tracker, asked, (data) => data['issueLabels']) : [];
   const ids = (names: readonly string[] | undefined, field: string) =>
     names?.map((name) => chosen(labels, name, field));
-  const { state, assignee, priority } = input;
   const wanted = presentOf({
-    stateId: state === undefined ? undefined : chosen(nodes(team['states']), state, 'state'),
-    assigneeId:
-      assignee === undefined || assignee === null ? assignee : chosen(nodes(team['members']), assignee, 'assignee'),
+    stateId: state === undefined ? undefined : chosen(states, state, 'state'),
+    assigneeId: typeof assignee === 'string' ? chosen(members, assignee, 'assignee') : assignee,
     addedLabelIds: ids(input.addLabels, 'addLabels'),
     removedLabelIds: ids(input.removeLabels, 'removeLabels'),
     priority,
