@@ -70,7 +70,10 @@ describe('the edge', () => {
     setDefaultCACertificates([...own, trusted.certificate]);
     upstream = await startSecure(trusted, 'localhost');
     untrusted = await startSecure(other, 'localhost');
-    plain = createPlain((message, response) => response.end(`plain ${message.headers.host} ${message.url}`));
+    plain = createPlain((message, response) => {
+      response.write(`plain ${message.headers.host} ${message.url}`);
+      message.pipe(response);
+    });
     plain.listen(0, hostName);
     await once(plain, 'listening');
     dir = await mkdtemp(join(tmpdir(), 'egress-'));
@@ -202,9 +205,9 @@ describe('the edge', () => {
       far.destroy();
     });
 
-    const plainly = async (url: string): Promise<Said> => {
-      const asked = request({ socketPath: socketPath(), path: url, headers: { host: 'ignored' } });
-      asked.end();
+    const plainly = async (url: string, method = 'GET', headers = {}, body?: string): Promise<Said> => {
+      const asked = request({ socketPath: socketPath(), method, path: url, headers: { host: 'ignored', ...headers } });
+      asked.end(body);
       const [message] = (await once(asked, 'response')) as [IncomingMessage];
       return saidOf(message);
     };
@@ -212,6 +215,18 @@ describe('the edge', () => {
     it('passes plain HTTP on, and nothing is added to it', async () => {
       const said = await plainly(`http://${hostName}:${plainPort()}/x?y`);
       assert.deepEqual([said.status, said.body], [200, `plain ${hostName}:${plainPort()} /x?y`]);
+    });
+
+    it('passes on as a body what came as one, with any method: a host reads no second request in it', async () => {
+      const inside = 'GET /other HTTP/1.1\r\nhost: elsewhere\r\n\r\n';
+      const headers = { 'transfer-encoding': 'chunked' };
+      for (const method of ['DELETE', 'GET', 'OPTIONS', 'POST']) {
+        seen = [];
+        const said = await secure(upstream.port, { method, path: '/x', headers, body: inside });
+        assert.deepEqual([said.status, said.body, seen.length], [200, `${method} /x ${inside}`, 1]);
+        const open = await plainly(`http://${hostName}:${plainPort()}/x`, method, headers, inside);
+        assert.deepEqual([open.status, open.body], [200, `plain ${hostName}:${plainPort()} /x${inside}`]);
+      }
     });
 
     it('leaves alone what is no TLS on a connection to the host of an injection', async () => {

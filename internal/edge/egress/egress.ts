@@ -17,7 +17,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import type { EgressRoute, EgressRouteRequest, EgressRoutes } from '../../flows/ports.ts';
 import { SessionAuthority } from './authority.ts';
 import { intercept } from './intercept.ts';
-import { dial, failureWord, passedHeaders, send, type Target } from './onward.ts';
+import { dial, failureWord, requestHeaders, send, type Target } from './onward.ts';
 import { answer, busy, relay, rawAnswer, refusal, type Refusal } from './answer.ts';
 
 /** Counts of one session; further hosts are refused and not counted. */
@@ -197,7 +197,7 @@ class Edge {
       const sent = send(target, allowPrivateNetwork, {
         method: request.method ?? 'GET',
         path: `${url.pathname}${url.search}`,
-        headers: { ...passedHeaders(request), host: url.host },
+        headers: { ...requestHeaders(request), host: url.host },
         isTls: false,
       });
       relay(request, response, sent, (error) => this.#failed(error, target));

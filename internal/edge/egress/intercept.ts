@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { TLSSocket, type SecureContext } from 'node:tls';
 import type { EdgeInjection } from '../../flows/ports.ts';
 import { answer, busy, rawAnswer, refusal, type Refusal, relay } from './answer.ts';
-import { failureWord, passedHeaders, send, type Target } from './onward.ts';
+import { failureWord, passedHeaders, requestHeaders, send, type Target } from './onward.ts';
 
 interface Intercepting {
   readonly injections: readonly EdgeInjection[];
@@ -94,7 +94,7 @@ function onward(of: Intercepting, request: IncomingMessage, more: OutgoingHttpHe
     return refusal(403, 'header', text);
   }
   const added = here.map(({ header, value }) => [header.toLowerCase(), value.toString('latin1')] as const);
-  const headers = { ...passedHeaders(request), ...Object.fromEntries(added), ...more };
+  const headers = { ...requestHeaders(request), ...Object.fromEntries(added), ...more };
   try {
     const { method = 'GET', url: path = '/' } = request;
     return { target, sent: send(target, of.allowPrivate(), { method, path, headers, isTls: true }) };

@@ -32,6 +32,15 @@ export function passedHeaders(message: IncomingMessage): OutgoingHttpHeaders {
   return headers;
 }
 
+/**
+ * Headers of a request that goes on. A body that came in parts goes in parts: without a word of its length, some methods
+ * would send it bare, and the host would read it as the next request.
+ */
+export function requestHeaders(message: IncomingMessage): OutgoingHttpHeaders {
+  const isParted = message.headers['transfer-encoding'] !== undefined;
+  return { ...passedHeaders(message), ...(isParted && { 'transfer-encoding': 'chunked' }) };
+}
+
 /** Throws PrivateAddressError for an address that is private as it is written. */
 function judgeWritten({ host }: Target, allowPrivate: boolean): void {
   if (!allowPrivate && hostFault(host) !== null) throw new PrivateAddressError(host);
