@@ -41,6 +41,11 @@ export function rawAnswer({ status, headers, body }: Refusal): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
 }
 
+/** The status of an answer; undefined for one that answers nothing, or is no status: hosts send what they like. */
+export function finalStatus({ statusCode = 0 }: IncomingMessage): number | undefined {
+  return statusCode >= 200 && statusCode <= 999 ? statusCode : undefined;
+}
+
 /** Passes a request's body on and the answer back, as they come. */
 export function relay(
   request: IncomingMessage,
@@ -50,9 +55,17 @@ export function relay(
 ): void {
   // A broken way on is told as such; a broken way back ends both.
   sent.once('error', (error) => answer(response, failed(error)));
+  // Of a protocol that was changed unasked there is neither an answer nor an error.
+  sent.once('close', () => {
+    if (!response.headersSent && !response.destroyed) answer(response, failed(new Error('it broke off')));
+  });
   sent.once('response', (came) => {
-    const headers = passedHeaders(came);
-    response.writeHead(came.statusCode ?? 502, headers);
+    const status = finalStatus(came);
+    if (status === undefined) {
+      came.on('error', () => undefined);
+      return void sent.destroy();
+    }
+    response.writeHead(status, passedHeaders(came));
     pipeline(came, response, () => sent.destroy());
   });
   response.once('close', () => sent.destroy());

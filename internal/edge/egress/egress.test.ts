@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createPlain, type IncomingMessage, request } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createRaw, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -62,6 +62,10 @@ describe('the edge', () => {
   let untrusted: { server: Server; port: number };
   let plain: ReturnType<typeof createPlain>;
   let dir: string;
+  let oddly = '';
+  const odd = createRaw((socket) => {
+    socket.on('error', () => undefined).once('data', () => socket.end(oddly));
+  });
   const own = getCACertificates('default');
   before(async () => {
     stub = await startModelStub();
@@ -74,8 +78,10 @@ describe('the edge', () => {
       response.write(`plain ${message.headers.host} ${message.url}`);
       message.pipe(response);
     });
-    plain.listen(0, hostName);
-    await once(plain, 'listening');
+    for (const server of [plain, odd]) {
+      server.listen(0, hostName);
+      await once(server, 'listening');
+    }
     dir = await mkdtemp(join(tmpdir(), 'egress-'));
     bench = await createHostBench({
       config: {
@@ -95,7 +101,7 @@ describe('the edge', () => {
     await stub.stop();
     for (const { server } of [upstream, untrusted]) server.closeAllConnections();
     plain.closeAllConnections();
-    for (const server of [upstream.server, untrusted.server, plain]) server.close();
+    for (const server of [upstream.server, untrusted.server, plain, odd]) server.close();
     await rm(dir, { recursive: true, force: true });
   });
   const plainPort = (): number => (plain.address() as AddressInfo).port;
@@ -121,6 +127,7 @@ describe('the edge', () => {
           `localhost:${upstream.port}`,
           `localhost:${untrusted.port}`,
           `${hostName}:${plainPort()}`,
+          `${hostName}:${(odd.address() as AddressInfo).port}`,
           'closed.invalid',
         ],
         injections: [
@@ -226,6 +233,14 @@ describe('the edge', () => {
         assert.deepEqual([said.status, said.body, seen.length], [200, `${method} /x ${inside}`, 1]);
         const open = await plainly(`http://${hostName}:${plainPort()}/x`, method, headers, inside);
         assert.deepEqual([open.status, open.body], [200, `plain ${hostName}:${plainPort()} /x${inside}`]);
+      }
+    });
+
+    it('says of an answer that is none that the host cannot be reached, and goes on', async () => {
+      for (const line of ['000 X', '099 X', '101 Y\r\nupgrade: x\r\nconnection: upgrade', '101 Y', '2000 Z']) {
+        oddly = `HTTP/1.1 ${line}\r\ncontent-length: 0\r\n\r\n`;
+        const said = await plainly(`http://${hostName}:${(odd.address() as AddressInfo).port}/`);
+        assert.deepEqual([said.status, said.word], [502, 'unreachable'], line);
       }
     });
 

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type Serv
 import type { Socket } from 'node:net';
 import { TLSSocket, type SecureContext } from 'node:tls';
 import type { EdgeInjection } from '../../flows/ports.ts';
-import { answer, busy, rawAnswer, refusal, type Refusal, relay } from './answer.ts';
+import { answer, busy, finalStatus, rawAnswer, refusal, type Refusal, relay } from './answer.ts';
 import { failureWord, passedHeaders, requestHeaders, send, type Target } from './onward.ts';
 
 interface Intercepting {
@@ -36,7 +36,7 @@ export function intercept(of: Intercepting): Server {
     sent.once('error', (error) => near.end(rawAnswer(failed(of, error, target))));
     sent.once('response', (came) => {
       came.resume();
-      near.end(rawAnswer(refusal(came.statusCode ?? 502, 'upgrade', 'the host did not change the protocol')));
+      near.end(rawAnswer(refusal(finalStatus(came) ?? 502, 'upgrade', 'the host did not change the protocol')));
     });
     sent.once('upgrade', (came, far: Socket, first: Buffer) => {
       const lines = Object.entries({
