@@ -173,12 +173,13 @@ async function readCommands(body: AsyncIterator<Buffer>): Promise<Commands> {
     hasSideBand ||= /\bside-band-64k\b/.test(capabilities);
     const [, made, name] = commandShape.exec(line) ?? [];
     if (made !== undefined && name !== undefined) refs[name] = zero.test(made) ? null : made.toLowerCase();
+    else if (/^push-cert\n?$/.test(line)) throw noPush('a signed push is not passed on; push without --signed');
     else if (!shallowShape.test(line)) throw noPush();
     at += length;
   }
 }
 
-const noPush = (): Fault => outsideFault('refused', 'this is no push of git');
+const noPush = (why = 'this is no push of git'): Fault => outsideFault('refused', why);
 
 const packet = (data: Buffer | string): Buffer => {
   const bytes = Buffer.from(data as string);
