@@ -23,6 +23,19 @@ describe('two places', () => {
   });
   after(() => bench.stop());
   const archive = (session: string) => bench.daemon.api('POST', `P/sessions/${session}/archive`);
+  /** As its host would find it that was lost between two turns. */
+  const lose = async (session: string): Promise<void> => {
+    await bench.daemon.ctx.db.tx(async (tx) => {
+      await tx.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
+        session,
+      ]);
+      assert.deepEqual(await suspendLapsed(tx), [session]);
+    });
+    await bench.until(
+      session,
+      ({ body }) => body['state'] === ('idle' as never) && body['loaded'] === (false as never),
+    );
+  };
 
   it('go to whoever has something to do: one that rests gives its own up, stays idle and goes on at its next message', async () => {
     const first = await bench.start('plain', '!say first');
@@ -106,19 +119,23 @@ describe('two places', () => {
   it('are not taken by sessions with nothing to do when the daemon comes back, and what waits for nothing rests', async () => {
     const session = await bench.start('plain', '!say hello');
     await bench.until(session, said('hello'));
-    // As its host would find it that was lost between two turns.
-    await bench.daemon.ctx.db.tx(async (tx) => {
-      await tx.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
-        session,
-      ]);
-      assert.deepEqual(await suspendLapsed(tx), [session]);
-    });
-    await bench.until(
-      session,
-      ({ body }) => body['state'] === ('idle' as never) && body['loaded'] === (false as never),
-    );
+    await lose(session);
     await bench.send(session, '!say again');
     await bench.until(session, said('again'));
+    await archive(session);
+  });
+
+  it('whose environment has another name by now goes on in that one', async () => {
+    const moving = (name: string) => ({
+      moving: { environment: { name, image: { kind: 'preset', name: 'base' }, env: { OF: name } } },
+    });
+    await bench.apply(moving('first'));
+    const session = await bench.start('moving', '!env OF');
+    await bench.until(session, said('OF=first'));
+    await bench.apply(moving('second'));
+    await lose(session);
+    await bench.send(session, '!env OF');
+    await bench.until(session, said('OF=second'));
     await archive(session);
   });
 });
