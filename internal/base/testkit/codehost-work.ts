@@ -128,7 +128,8 @@ function combined(call: Call): SimAnswer {
     : states.every((one) => one === 'success') && states.length > 0
       ? 'success'
       : 'pending';
-  return { body: { state, sha: call.params['ref'], total_count: list.length, statuses: list } };
+  const [sha, total_count] = [call.params['ref'], list.length];
+  return paged(call.query, list, (statuses) => ({ state, sha, total_count, statuses }));
 }
 
 export const workHandlers: { readonly [operation: string]: Handler } = {

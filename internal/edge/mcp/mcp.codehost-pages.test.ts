@@ -75,4 +75,20 @@ describe('what a code host tells in pages', () => {
     const logs = many['logs'] as unknown as readonly object[];
     assert.deepEqual([many['failed_jobs'], logs.length, many['more']], [25, 20, true]);
   });
+
+  it('leads from the statuses of a pull request to the others', async () => {
+    await bench.app.git.commit({ 'status.txt': 'x' }, { branch: 'status' });
+    const pull = await done('create_pull_request', { title: 'S', head: 'status', base: 'main' });
+    const sha = (await bench.app.branch('status')) ?? assert.fail();
+    for (let n = 0; n < 40; n += 1) {
+      const fields = { state: 'success', context: `check/${n}`, description: null };
+      bench.app.statuses.push({ sha, id: 9_000 + n, fields, user: bench.sim.bot });
+    }
+    const read = (page: number) =>
+      done('pull_request_read', { method: 'get_status', pullNumber: Number(pull['number']), page, perPage: 30 });
+    const [first, second] = [await read(1), await read(2)];
+    const told = (one: RpcAnswer['value']) => ((one['statuses'] ?? []) as unknown as readonly object[]).length;
+    assert.deepEqual([told(first), first['more'], first['next'], first['total_count']], [30, true, 2, 40]);
+    assert.deepEqual([told(second), second['more'], second['next']], [10, false, undefined]);
+  });
 });

@@ -7,7 +7,19 @@ import { outsideFault } from '../../domain/outside.ts';
 import type { Want } from './confine.ts';
 import type { CodehostCall } from './codehost-call.ts';
 import { listed, shown } from './shape.ts';
-import { body, type BrokerTool, digest, given, idNumberUrl, maybe, needs, number, numberAndUrl, text } from './tool.ts';
+import {
+  body,
+  type BrokerTool,
+  digest,
+  given,
+  idNumberUrl,
+  maybe,
+  needs,
+  number,
+  numberAndUrl,
+  paging,
+  text,
+} from './tool.ts';
 import { page } from './tools-issues.ts';
 
 const pullsRead = (): readonly Want[] => ['pullRequests:read'];
@@ -200,6 +212,12 @@ async function threads(codehost: CodehostCall, input: JsonObject): Promise<Json>
   });
 }
 
+/** What all statuses of a commit come to, with a page of them. */
+async function combinedStatus(codehost: CodehostCall, sha: string, input: JsonObject): Promise<Json> {
+  const { json, nextPage } = await codehost.read({ path: `/commits/${sha}/status`, query: paging(input) });
+  return { ...objectAt(shown(json)), more: nextPage !== undefined, ...(nextPage !== undefined && { next: nextPage }) };
+}
+
 const pullRequestRead: BrokerTool = {
   about: 'Read a pull request: itself, its diff, files, commits, reviews, comments, threads, status or checks.',
   effect: 'none',
@@ -229,7 +247,7 @@ const pullRequestRead: BrokerTool = {
       case 'get_review_comments':
         return threads(codehost, input);
       case 'get_status':
-        return shown(await codehost.json(`/commits/${headOf(await pullAt(codehost, at))}/status`));
+        return combinedStatus(codehost, headOf(await pullAt(codehost, at)), input);
       case 'get_check_runs':
         return page(codehost, `/commits/${headOf(await pullAt(codehost, at))}/check-runs`, input, {}, 'check_runs');
       default:
