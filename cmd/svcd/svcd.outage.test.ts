@@ -108,7 +108,12 @@ test('what was acknowledged is there and routed once, and the tick of the outage
     // Providers make a database read-only when its disk is full, and after a failover it may be a standby.
     const others = 'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()';
     await db.query('alter database svc set default_transaction_read_only = on');
-    await db.query(others).catch(() => undefined);
+    // Its own goes last: one that stayed would write on.
+    const ending = db.tx(async (tx) => {
+      await tx.query(others);
+      await tx.query('select pg_terminate_backend(pg_backend_pid())');
+    });
+    await ending.catch(() => undefined);
     const ready = async (status: number): Promise<string> =>
       until(`ready ${status}`, async () => {
         const response = await fetch(`${daemon.url}/readyz`);
