@@ -11,16 +11,28 @@ export interface Trickle {
   wholes(): number;
 }
 
-/** Ends with the test, in which a deadline of any length is 30 ms. An answer has 500 bytes before `{}`. */
+/** Bytes after which every deadline is over: whoever asks in the same process has read of the answer by then. */
+const lateAfter = 15;
+
+/** Ends with the test, in which a deadline of any length is over in the midst of an answer, which has 500 bytes before `{}`. */
 export async function startTrickle(t: TestContext, status = 200): Promise<Trickle> {
-  const timeout = AbortSignal.timeout.bind(AbortSignal);
-  t.mock.method(AbortSignal, 'timeout', () => timeout(30));
+  const deadlines = new Set<AbortController>();
+  t.mock.method(AbortSignal, 'timeout', () => {
+    const deadline = new AbortController();
+    deadlines.add(deadline);
+    return deadline.signal;
+  });
+  const late = (): void => {
+    for (const deadline of deadlines) deadline.abort(new DOMException('The operation timed out.', 'TimeoutError'));
+    deadlines.clear();
+  };
   let wholes = 0;
   const server = createServer((_, response) => {
     const trickle = async (): Promise<void> => {
       response.writeHead(status, { 'content-type': 'application/json' });
       for (let left = 500; left > 0 && !response.closed; left -= 1) {
         response.write(' ');
+        if (500 - left === lateAfter) late();
         await sleep(2);
       }
       if (response.closed) return;
