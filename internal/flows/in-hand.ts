@@ -13,7 +13,6 @@ import {
   type OutboundKind,
   type WorkKind,
 } from '../adapters/store/operations/in-hand.ts';
-import type { Database } from '../adapters/store/store.ts';
 import { failpoint } from '../base/failpoint.ts';
 import type { FlowContext } from './context.ts';
 
@@ -99,13 +98,13 @@ async function within(event: Promise<void>, ms: number): Promise<void> {
 }
 
 /** One gate per daemon, known by its database. */
-const gates = new WeakMap<Database, WorkGate>();
+const gates = new WeakMap<object, WorkGate>();
 
 export function gateOf({ db }: FlowContext): WorkGate {
-  let gate = gates.get(db);
+  let gate = gates.get(db.root);
   if (gate === undefined) {
     gate = new WorkGate();
-    gates.set(db, gate);
+    gates.set(db.root, gate);
   }
   return gate;
 }

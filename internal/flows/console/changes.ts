@@ -175,11 +175,13 @@ class Watch {
 const watches = new WeakMap<object, Map<string, Watch>>();
 
 function watchOf(ctx: FlowContext, projectId: string): Watch {
-  const all = watches.get(ctx.db) ?? new Map<string, Watch>();
-  watches.set(ctx.db, all);
+  const { root, calls } = ctx.db;
+  const all = watches.get(root) ?? new Map<string, Watch>();
+  watches.set(root, all);
   const known = all.get(projectId);
   if (known !== undefined && !known.isOver) return known;
-  const made: Watch = new Watch(ctx, projectId, () => {
+  // It outlives the call that asks for it first.
+  const made: Watch = new Watch({ ...ctx, db: calls }, projectId, () => {
     if (all.get(projectId) === made) all.delete(projectId);
   });
   all.set(projectId, made);

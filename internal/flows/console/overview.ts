@@ -85,8 +85,9 @@ const caches = new WeakMap<
   }
 >();
 function cachesOf(ctx: FlowContext) {
-  const found = caches.get(ctx.db) ?? { doctor: remembered(keptMs.doctor), events: remembered(keptMs.events) };
-  caches.set(ctx.db, found);
+  const { root } = ctx.db;
+  const found = caches.get(root) ?? { doctor: remembered(keptMs.doctor), events: remembered(keptMs.events) };
+  caches.set(root, found);
   return found;
 }
 

@@ -57,6 +57,8 @@ async function listen(options: {
       authorization: `Bearer ${options.token ?? daemon.token}`,
       ...(options.lastEventId !== undefined && { 'last-event-id': options.lastEventId }),
     },
+    // What is never told would be waited for without an end.
+    signal: AbortSignal.timeout(60_000),
   });
   assert.equal(response.status, 200);
   assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
