@@ -31,11 +31,14 @@ const ofCodehost = (payload: NamedEvent['payload']) => {
 
 /** A mention of somebody at either end: in chat `<@U1>` or `<@U1|name>`, elsewhere `@name` or `@name[bot]`. */
 const mention =
-  /^(?:<@[\w.-]+(?:\|[^>]*)?>|@[\w.-]+(?:\[bot\])?)[\s:,]*|\s*(?:<@[\w.-]+(?:\|[^>]*)?>|@[\w.-]+(?:\[bot\])?)$/gi;
+  /^(?:<@([\w.-]+)(?:\|[^>]*)?>|@(\w(?:[\w.-]*\w)?)(?:\[bot\])?)[\s:,.]*|\s*(?:<@([\w.-]+)(?:\|[^>]*)?>|@(\w(?:[\w.-]*\w)?)(?:\[bot\])?)$/gi;
 const textMax = 300;
 
-/** The answer that an event gives, if it is one. What the service wrote itself answers nothing. */
-export function answerIn(event: NamedEvent): QuestionAnswer | undefined {
+/**
+ * The answer that an event gives, if it is one. What the service wrote itself answers nothing, and what is said to somebody
+ * else neither: `bot` are the names by which the service is mentioned there, undefined where nobody knows them.
+ */
+export function answerIn(event: NamedEvent, bot: readonly string[] | undefined): QuestionAnswer | undefined {
   const { key, payload, target } = event;
   const reader = Object.keys(wordsByAnswer).find((prefix) => key.startsWith(prefix));
   if (reader === undefined || target === undefined || /\.(edited|deleted)$/.test(key)) return undefined;
@@ -44,6 +47,9 @@ export function answerIn(event: NamedEvent): QuestionAnswer | undefined {
   const text = textAt(said.text as never);
   const by = idAt(said.by as never);
   if (text === undefined || by === undefined || text.length > textMax) return undefined;
-  const word = text.trim().replace(mention, '').trim().toLowerCase();
+  const isBot = (name: string): boolean => bot === undefined || bot.includes(name.toLowerCase());
+  const unaddressed = (whole: string, ...names: (string | undefined)[]): string =>
+    isBot(names.slice(0, 4).find((name) => name !== undefined) ?? '') ? '' : whole;
+  const word = text.trim().replace(mention, unaddressed).trim().toLowerCase();
   return word === 'allow' || word === 'reject' ? { decision: word, by, targetKey: target.key } : undefined;
 }

@@ -41,7 +41,7 @@ function read({ raw, bounds, asked }: Extract<LargeRequest, { kind: 'read' }>) {
   if (typeof body !== 'object' || body === null || Array.isArray(body) || 'rawJSON' in body) {
     return { why: 'is not a JSON object' };
   }
-  const { envelope, delivery } = readingOf(asked, body as JsonObject);
+  const { envelope, delivery, bot } = readingOf(asked, body as JsonObject);
   if (delivery.kind !== 'event') {
     say({ kind: 'said', envelope, delivery });
     return undefined;
@@ -51,7 +51,7 @@ function read({ raw, bounds, asked }: Extract<LargeRequest, { kind: 'read' }>) {
       (event): ReadEvent => ({
         key: event.key,
         ...(event.target !== undefined && { target: event.target }),
-        answer: answerIn(event),
+        answer: answerIn(event, bot),
         // What was received is written beside the payload, and not in it.
         payload: jsonPieces({ ...event.payload, raw: undefined }),
       }),

@@ -102,6 +102,57 @@ describe('a delivery read in a thread', () => {
   });
 });
 
+describe('an answer to a question', () => {
+  const chat = (text: string, botUserId?: string): readonly [DeliverySource, JsonObject] => [
+    { provider: 'chat', self: { botUserId } },
+    {
+      type: 'event_callback',
+      team_id: 'T1',
+      event: { type: 'app_mention', user: 'U1', channel: 'C1', ts: '1.1', text },
+    },
+  ];
+  const authorised = (text: string): readonly [DeliverySource, JsonObject] => {
+    const [asked, body] = chat(text);
+    return [asked, { ...body, authorizations: [{ is_bot: true, user_id: 'UBOT' }] }];
+  };
+  const code = (body: string, botLogin?: string): readonly [DeliverySource, JsonObject] => [
+    { provider: 'codehost', event: 'issue_comment', deliveryId: 'd', self: { botLogin, usernames: ['Triage'] } },
+    {
+      action: 'created',
+      repository: { id: 1, full_name: 'o/r' },
+      sender: { id: 5, login: 'ann' },
+      issue: { number: 1 },
+      comment: { id: 2, body, user: { id: 5, login: 'ann' } },
+    },
+  ];
+
+  for (const [decision, [asked, body]] of [
+    ['allow', chat('allow', 'UBOT')],
+    ['allow', chat('<@UBOT> Allow', 'UBOT')],
+    ['reject', chat('reject <@UBOT|svc>', 'UBOT')],
+    [undefined, chat('<@UBOB> allow', 'UBOT')],
+    [undefined, chat('allow <@UBOB>', 'UBOT')],
+    [undefined, chat('<@UBOT> <@UBOB> allow', 'UBOT')],
+    [undefined, chat('@bob allow', 'UBOT')],
+    ['allow', authorised('<@UBOT>: allow')],
+    [undefined, authorised('<@UBOB> allow')],
+    ['allow', chat('<@UANYBODY> allow')],
+    ['allow', code('@svc-app[bot] allow', 'svc-app[bot]')],
+    ['allow', code('@Svc-App, allow', 'svc-app')],
+    ['reject', code('reject @triage', 'svc-app')],
+    [undefined, code('@bob allow', 'svc-app')],
+    [undefined, code('allow @svc-app-2', 'svc-app')],
+    ['allow', code('@anybody allow')],
+  ] as const) {
+    it(`is ${decision ?? 'none'}: ${JSON.stringify(body).slice(-180)} to ${JSON.stringify(asked.self)}`, async () => {
+      const { delivery } = readHere(asked, Buffer.from(JSON.stringify(body)), body);
+      assert.ok(delivery.kind === 'event', JSON.stringify(delivery));
+      const { event } = await delivery.finish(new Map());
+      assert.equal(event.answer?.decision, decision);
+    });
+  }
+});
+
 describe('JSON in pieces', () => {
   it('is what the language prints', () => {
     const long = fc

@@ -72,20 +72,29 @@ export type ReadDelivery = Envelope & {
       });
 };
 
-/** The envelope, and the delivery as its provider's room gives it. */
-export function readingOf(asked: DeliverySource, body: JsonObject): { envelope: Envelope; delivery: Delivery<Hints> } {
+export interface Reading {
+  readonly envelope: Envelope;
+  readonly delivery: Delivery<Hints>;
+  /** The names by which the service is mentioned there, in lower case; undefined where nobody knows them. */
+  readonly bot: readonly string[] | undefined;
+}
+
+/** The envelope, the delivery as its provider's room gives it, and who the service is to those who write there. */
+export function readingOf(asked: DeliverySource, body: JsonObject): Reading {
   if (asked.provider === 'codehost') {
     const { event, deliveryId, self } = asked;
     const [installationId, change] = [codehost.installationOf(body), codehost.installationChangeOf(event, body)];
     const delivery = codehost.normalize(event, deliveryId, body, self);
-    return { envelope: { isTimely: true, installationId, change }, delivery };
+    return { envelope: { isTimely: true, installationId, change }, delivery, bot: codehost.mentionedAs(self) };
   }
   if (asked.provider === 'tracker') {
     const isTimely = tracker.isTimely(body, asked.nowMs);
-    return { envelope: { isTimely }, delivery: tracker.normalize(body, asked.self) };
+    // A comment names people as they are shown, and the bot is known by its id.
+    return { envelope: { isTimely }, delivery: tracker.normalize(body, asked.self), bot: undefined };
   }
   const [challenge, eventId] = [chat.challengeOf(body), chat.eventIdOf(body)];
-  return { envelope: { isTimely: true, challenge, eventId }, delivery: chat.normalize(body, asked.self) };
+  const bot = chat.mentionedAs(body, asked.self);
+  return { envelope: { isTimely: true, challenge, eventId }, delivery: chat.normalize(body, asked.self), bot };
 }
 
 /** What is told of an event before it is finished. */
@@ -107,16 +116,16 @@ export function finishedOf(
   return [event, ...derived];
 }
 
-const written = (event: NamedEvent): ReadEvent => ({
+const written = (event: NamedEvent, bot: Reading['bot']): ReadEvent => ({
   key: event.key,
   ...(event.target !== undefined && { target: event.target }),
-  answer: answerIn(event),
+  answer: answerIn(event, bot),
   payload: JSON.stringify({ ...event.payload, raw: undefined }),
 });
 
 /** A delivery read here. */
 export function readHere(asked: DeliverySource, raw: Buffer, body: JsonObject): ReadDelivery {
-  const { envelope, delivery } = readingOf(asked, body);
+  const { envelope, delivery, bot } = readingOf(asked, body);
   if (delivery.kind !== 'event') return { ...envelope, delivery };
   return {
     ...envelope,
@@ -124,7 +133,8 @@ export function readHere(asked: DeliverySource, raw: Buffer, body: JsonObject): 
       ...outlineOf(delivery),
       isLarge: false,
       finish(known) {
-        const [event, ...derived] = finishedOf(delivery, known).map(written) as [ReadEvent, ...ReadEvent[]];
+        const events = finishedOf(delivery, known).map((one) => written(one, bot));
+        const [event, ...derived] = events as [ReadEvent, ...ReadEvent[]];
         return { event, derived, raw };
       },
     },

@@ -241,10 +241,9 @@ describe('people', () => {
     const [comment] = comments();
     assert.match(comment?.body ?? '', /^A session of `asking` asks for permission:\n\n`close it`[^]*<!-- svc:call=/);
     const session = await newest('asking');
-    await deliver('issue_comment', {
-      action: 'created',
-      comment: { id: 9, body: '@svc-app[bot] Reject', user, html_url: 'https://x.example/9' },
-    });
+    // What is said to somebody else is no answer.
+    for (const body of ['@bob allow', '@svc-app[bot] Reject'])
+      await deliver('issue_comment', { action: 'created', comment: { id: 9, body, user, html_url: 'https://x.test' } });
     const view = await bench.until(session, idle);
     assert.ok(!view.said.includes('closed it'));
     assert.deepEqual(code.schemaRefusals, []);

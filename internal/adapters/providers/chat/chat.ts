@@ -76,6 +76,12 @@ export function normalize(body: JsonObject, self: Self): Delivery {
   return ignored(`the event ${type.slice(0, 64)} is not in the catalog`);
 }
 
+/** The ids by which a message mentions the service, in lower case; undefined where its bot is not known. */
+export function mentionedAs(body: JsonObject, self: Self): string[] | undefined {
+  const bot = self.botUserId ?? botIn(body);
+  return bot === undefined ? undefined : [bot.toLowerCase()];
+}
+
 /** The bot that the delivery was authorised for. */
 function botIn(body: JsonObject): string | undefined {
   const bot = listAt(body['authorizations'])

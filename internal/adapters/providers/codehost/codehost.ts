@@ -5,7 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export { installationChangeOf, installationOf, readInstallation } from './installation.ts';
-export { type CodehostDelivery, normalize } from './normalize.ts';
+export { type CodehostDelivery, mentionedAs, normalize } from './normalize.ts';
 export { idAndUrl, isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, RefusedCall } from './api.ts';

@@ -195,6 +195,10 @@ function isOwn(action: string, sender: JsonObject, app: Json | undefined, self: 
   return action !== 'edited' || (self.botLogin === undefined && sender['type'] === 'Bot');
 }
 
+/** The names by which a comment speaks to the service, in lower case; undefined where its bot is not known. */
+export const mentionedAs = (self: Self): string[] | undefined =>
+  self.botLogin === undefined ? undefined : namesOf(self).map((name) => name.toLowerCase());
+
 const namesOf = (self: Self): string[] => [
   ...self.usernames,
   ...(self.botLogin === undefined ? [] : [bareLogin(self.botLogin)]),
