@@ -20,6 +20,7 @@ import {
   attemptsOf,
   claimCode,
   claimInstallation,
+  holdPending,
   insertAttempt,
   isUninstalled,
   step,
@@ -153,11 +154,11 @@ export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input:
     );
   }
   const { outcome: _, ...pair } = exchanged;
-  const kept = await ctx.db.tx(async (tx) => {
+  await ctx.db.tx(async (tx) => {
     const tokenId = await keepTokens(ctx, tx, { orgId: row.orgId, installationId, generation: 1 }, pair);
-    return { tokenId, tokenExpiresAt: pair.expiresAt };
+    await holdPending(tx, { id: row.id, tokenId, tokenExpiresAt: pair.expiresAt });
   });
-  return learn(ctx, caller, { row, settings, installationId, token: pair.token, ...kept });
+  return learn(ctx, caller, { row, settings, installationId, token: pair.token });
 }
 
 interface Learning {
@@ -165,13 +166,11 @@ interface Learning {
   readonly settings: ErrtrackSettings;
   readonly installationId: string;
   readonly token: string;
-  readonly tokenId: string;
-  readonly tokenExpiresAt: Date;
 }
 
 /** What the provider says of the installation, its organization and projects; then the choice, or the only one. */
 async function learn(ctx: FlowContext, caller: SetupCaller, at: Learning): Promise<AttemptRow> {
-  const { row, installationId, tokenId, tokenExpiresAt } = at;
+  const { row, installationId } = at;
   let read: Awaited<ReturnType<typeof discover>>;
   try {
     read = await discover(ctx, at);
@@ -179,18 +178,18 @@ async function learn(ctx: FlowContext, caller: SetupCaller, at: Learning): Promi
     if (!(error instanceof ProviderFailure)) throw error;
     read = `read-failed: ${error.word}`;
   }
-  if (typeof read === 'string') return end(ctx, row, 'exchanging', 'refused', read, tokenId);
+  if (typeof read === 'string') return end(ctx, row, 'exchanging', 'refused', read);
   const { organization, region, choices } = read;
   const now = ctx.runtime.now();
   const isOnly = choices.length === 1 && row.destinations.length === 1;
   const isTaken = await ctx.db.tx(async (tx) => {
     if (!(await claimInstallation(tx, { installationId, attemptId: row.id, orgId: row.orgId, now }))) return true;
-    const learned = { organization, region, choices, tokenId, tokenExpiresAt };
+    const learned = { organization, region, choices };
     await step(tx, row.id, { taken: isOnly ? 'only-choice' : 'choices', from: 'exchanging', now, learned });
     return false;
   });
   if (isTaken) {
-    await end(ctx, row, 'exchanging', 'refused', 'installation-claimed', tokenId);
+    await end(ctx, row, 'exchanging', 'refused', 'installation-claimed');
     throw new Fault('conflict', 'installation-claimed', 'The installation belongs to another setup.');
   }
   const after = (await attemptById(ctx.db, row.id)) ?? row;

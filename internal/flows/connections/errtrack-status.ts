@@ -45,10 +45,8 @@ export async function end(
   from: AttemptRow['state'],
   taken: 'refused' | 'unknown',
   reason: string,
-  tokenId?: string,
 ): Promise<AttemptRow> {
-  const learned = { reason, ...(tokenId !== undefined && { tokenId }) };
-  await ctx.db.tx((tx) => step(tx, row.id, { taken, from, now: ctx.runtime.now(), learned }));
+  await ctx.db.tx((tx) => step(tx, row.id, { taken, from, now: ctx.runtime.now(), learned: { reason } }));
   ctx.runtime.log.warn({ attempt: row.id, reason }, 'errtrack.setup_ended');
   return (await attemptById(ctx.db, row.id)) ?? row;
 }

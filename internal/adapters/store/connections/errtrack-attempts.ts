@@ -78,8 +78,6 @@ export interface Learned {
   readonly organization?: NonNullable<AttemptRow['organization']>;
   readonly region?: 'us' | 'de';
   readonly choices?: readonly ProviderProject[];
-  readonly tokenId?: string;
-  readonly tokenExpiresAt?: Date;
   readonly grantId?: string;
   readonly reason?: string;
 }
@@ -104,8 +102,8 @@ export async function step(
     `update svc.errtrack_attempts set state = $3::text, updated_at = $4::timestamptz,
        reason = coalesce($5::text, reason), installation_id = coalesce($6::uuid, installation_id),
        provider_organization = coalesce($7::jsonb, provider_organization), region = coalesce($8::text, region),
-       choices = coalesce($9::jsonb, choices), token_id = case when $3::text = 'completed' then null else coalesce($10::uuid, token_id) end,
-       token_expires_at = coalesce($11::timestamptz, token_expires_at), grant_id = coalesce($12::uuid, grant_id)
+       choices = coalesce($9::jsonb, choices), token_id = case when $3::text = 'completed' then null else token_id end,
+       grant_id = coalesce($10::uuid, grant_id)
       where id = $1::uuid and state = $2::text returning token_id as "tokenId"`,
     [
       id,
@@ -117,8 +115,6 @@ export async function step(
       learned.organization === undefined ? null : JSON.stringify(learned.organization),
       learned.region ?? null,
       learned.choices === undefined ? null : JSON.stringify(learned.choices),
-      learned.tokenId ?? null,
-      learned.tokenExpiresAt ?? null,
       learned.grantId ?? null,
     ],
   );
@@ -129,6 +125,22 @@ export async function step(
   if (!isPending && row.tokenId !== null)
     await tx.query('delete from svc.oauth_tokens where id = $1::uuid', [row.tokenId]);
   return true;
+}
+
+/**
+ * Makes what an exchange gave the pending credential of its attempt, in the transaction that stores it; where the attempt
+ * was ended meanwhile, the credential is deleted instead.
+ */
+export async function holdPending(
+  tx: Sql,
+  at: { readonly id: string; readonly tokenId: string; readonly tokenExpiresAt: Date },
+): Promise<void> {
+  await tx.query(
+    `with held as (update svc.errtrack_attempts set token_id = $2::uuid, token_expires_at = $3::timestamptz
+       where id = $1::uuid and state = 'exchanging' returning id)
+     delete from svc.oauth_tokens where id = $2::uuid and not exists (select from held)`,
+    [at.id, at.tokenId, at.tokenExpiresAt],
+  );
 }
 
 /** The right to exchange a code, once in the life of this table. */
@@ -216,7 +228,7 @@ export async function scopeOf(
   return rows[0];
 }
 
-/** Deletes what is long over; the number of attempts. */
+/** Deletes what is long over, with the credentials of those that nobody came back to; the number of attempts. */
 export async function deleteOldAttempts(tx: Sql, before: Date, limit: number): Promise<number> {
   await tx.query(
     `delete from svc.errtrack_codes where code_hash in (
@@ -224,10 +236,12 @@ export async function deleteOldAttempts(tx: Sql, before: Date, limit: number): P
     [before, limit],
   );
   const { rowCount } = await tx.query(
-    `delete from svc.errtrack_attempts where id in (
+    `with gone as (delete from svc.errtrack_attempts where id in (
        select id from svc.errtrack_attempts where updated_at < $1::timestamptz and expires_at < $1::timestamptz
          and state in ('completed', 'failed', 'expired', 'cancelled', 'awaiting_authorization', 'awaiting_selection')
-        limit $2::int)`,
+        limit $2::int) returning token_id),
+     sealed as (delete from svc.oauth_tokens where id in (select token_id from gone where token_id is not null))
+     select from gone`,
     [before, limit],
   );
   return rowCount;

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
+import { ErrtrackSimulator, type SimOrganization } from '../../../base/testkit/errtrack-provider.ts';
+import { prune } from '../../../flows/tenancy/tenancy.ts';
+
+const setups = '/api/v1/connections/errtrack/installations';
+
+describe('the setup of an error-tracking connection', () => {
+  let daemon: TestDaemon;
+  let simulator: ErrtrackSimulator;
+  const dir = mkdtempSync(join(tmpdir(), 'svc-errtrack-'));
+  before(async () => {
+    simulator = await ErrtrackSimulator.start();
+    writeFileSync(join(dir, 'secret'), ErrtrackSimulator.clientSecret);
+    const file = { providers: { errtrack: simulator.section(join(dir, 'secret')) } };
+    daemon = await startTestDaemon({ config: { file, allowPrivateNetwork: true } });
+  });
+  afterEach(() => {
+    simulator.onRequest = undefined;
+  });
+  after(async () => {
+    await daemon?.stop();
+    await simulator?.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  const projects = [
+    { id: '11', slug: 'web' },
+    { id: '12', slug: 'jobs' },
+  ];
+  const organization = (id: number, slug = `org-${id}`): SimOrganization => ({ id, slug, region: 'us', projects });
+  const api = (method: string, path: string, body?: unknown) => daemon.api(method, path, body);
+  const idOf = async (path: string): Promise<string> => String((await api('GET', path)).body['id']);
+  const scopeOf = async (org: string, project: string) => ({
+    organizationId: await idOf(`/api/v1/orgs/${org}`),
+    projectId: await idOf(`/api/v1/orgs/${org}/projects/${project}`),
+  });
+  const start = async (org = 'default', project = 'default') => {
+    const scope = await scopeOf(org, project);
+    const { status, body } = await api('POST', setups, scope);
+    assert.equal(status, 201, JSON.stringify(body));
+    const state = new URL(String(body['authorizationUrl'])).searchParams.get('state') ?? '';
+    return { ...scope, id: String(body['attemptId']), state };
+  };
+  const callback = async (state: string, of: SimOrganization) =>
+    (await api('POST', `${setups}/callback`, { state, ...simulator.consent(of) })).body;
+  const pendingCredentials = async (): Promise<number> => {
+    const { rows } = await daemon.ctx.db.query<{ n: number }>(
+      `select count(*)::int as n from svc.oauth_tokens t where not exists (
+         select from svc.errtrack_grants g where g.token_id = t.id)`,
+    );
+    return rows[0]?.n ?? 0;
+  };
+
+  it('keeps nothing of what a cancelled exchange was given', async () => {
+    const { id, state } = await start();
+    simulator.onRequest = async (path) => {
+      if (!path.endsWith('/projects/')) return;
+      simulator.onRequest = undefined;
+      assert.equal(String((await api('DELETE', `${setups}/${id}`)).body['status']), 'cancelled');
+    };
+    assert.equal(String((await callback(state, organization(1)))['status']), 'cancelled');
+    assert.equal(await pendingCredentials(), 0);
+  });
+
+  it('deletes the credential of a setup that nobody came back to with the setup', async () => {
+    const { id, state } = await start();
+    assert.equal(String((await callback(state, organization(5)))['status']), 'awaiting_selection');
+    assert.equal(await pendingCredentials(), 1);
+    await daemon.ctx.db.query(
+      `update svc.errtrack_attempts set updated_at = updated_at - interval '40 days',
+         expires_at = expires_at - interval '40 days' where id = $1::uuid`,
+      [id],
+    );
+    await prune(daemon.ctx, new AbortController().signal);
+    assert.equal((await api('GET', `${setups}/${id}`)).status, 404);
+    assert.equal(await pendingCredentials(), 0);
+  });
+});
