@@ -10,7 +10,15 @@ import {
   isUninstalled,
   step,
 } from '../../adapters/store/connections/errtrack-attempts.ts';
-import { grantsOf, insertGrant, isNameFree, uninstall } from '../../adapters/store/connections/errtrack-grants.ts';
+import {
+  grantOfProvider,
+  type GrantRow,
+  insertGrant,
+  isNameFree,
+  projectsAt,
+  uninstall,
+} from '../../adapters/store/connections/errtrack-grants.ts';
+import { lockProject } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -99,6 +107,8 @@ async function lastLook(
   const active = await ctx.db.tx((tx) => activeProjects(tx, row.orgId, wanted));
   if (active.length !== wanted.length) return 'destination-gone';
   if (await isUninstalled(ctx.db, installationId)) return 'uninstalled';
+  const holder = await grantOfProvider(ctx.db, organization.id);
+  if (holder !== undefined && holder.orgId !== row.orgId) return 'organization-claimed';
   const { token } = await openTokens(ctx, { orgId: row.orgId, installationId, generation: 1, tokenId });
   try {
     const settings = errtrackApplication(ctx);
@@ -117,6 +127,27 @@ async function lastLook(
 }
 
 const baseName = 'errtrack';
+
+/**
+ * The provider has one installation of the application for an organization: with a new one, the one before is gone, and
+ * its word that it is may never come. What projects had of it ends as if they gave it up.
+ */
+async function replace(
+  ctx: FlowContext,
+  caller: SetupCaller,
+  tx: Sql,
+  at: {
+    readonly row: AttemptRow;
+    readonly old: GrantRow;
+    readonly held: readonly { readonly id: string; readonly slug: string }[];
+  },
+): Promise<void> {
+  const { orgId, orgSlug } = at.row;
+  for (const { id, slug } of at.held) {
+    await select(ctx, tx, { project: { id, slug, orgId, orgSlug }, actor: caller.actor, grant: at.old, ids: [] });
+  }
+  await uninstall(tx, at.old.installationId, ctx.runtime.now());
+}
 
 /**
  * One transaction: grant, subscriptions, connections, events, audit, and the attempt's end. The attempt's step is the
@@ -145,11 +176,11 @@ async function publish(
   }
   const now = ctx.runtime.now();
   const projectIds = [...new Set(chosen.map((one) => one.projectId))].sort();
-  // The provider has one installation of the application for an organization: with a new one, the one before is gone.
-  for (const old of await grantsOf(tx, row.orgId)) {
-    if (old.organizationSlug === organization.slug && old.installationId !== installationId)
-      await uninstall(tx, old.installationId, now);
-  }
+  const old = await grantOfProvider(tx, organization.id);
+  const held = old === undefined ? [] : await projectsAt(tx, old.id);
+  // In one order, so that nobody who locks several waits for another.
+  for (const id of [...new Set([...projectIds, ...held.map((one) => one.id)])].sort()) await lockProject(tx, id);
+  if (old?.orgId === row.orgId) await replace(ctx, caller, tx, { row, old, held });
   const isFree = await isNameFree(tx, row.orgId, baseName, projectIds);
   const grantId = ctx.runtime.uuid();
   const grant = {

@@ -111,7 +111,7 @@ const payloadOf = (said: JsonObject, connection: string, grant: GrantRow): JsonO
 async function removeInstallation(ctx: FlowContext, said: { readonly installationId: string }): Promise<Intake> {
   const now = ctx.runtime.now();
   const known = await grantByInstallation(ctx.db, said.installationId);
-  const projectIds = known === undefined ? [] : await projectsAt(ctx.db, known.id);
+  const projectIds = known === undefined ? [] : (await projectsAt(ctx.db, known.id)).map(({ id }) => id);
   const recorded = await ctx.db.tx(async (tx) => {
     // In one order, so that two of these never wait for each other.
     for (const id of projectIds) await lockProject(tx, id);

@@ -88,6 +88,15 @@ export async function grantsOf(sql: Sql, orgId: string): Promise<GrantRow[]> {
   return rows;
 }
 
+/** The grant that is there for an organization of the provider, whoever has it. */
+export async function grantOfProvider(sql: Sql, organizationId: string): Promise<GrantRow | undefined> {
+  const { rows } = await sql.query<GrantRow>(
+    `select ${shown} where g.provider_organization_id = $1::text and g.status <> 'removed'`,
+    [organizationId],
+  );
+  return rows[0];
+}
+
 export async function grantById(sql: Sql, id: string): Promise<GrantRow | undefined> {
   const { rows } = await sql.query<GrantRow>(`select ${shown} where g.id::text = lower($1::text)`, [id]);
   return rows[0];
@@ -174,13 +183,14 @@ export async function setSubscriptions(
   );
 }
 
-/** Projects that have an enabled subscription at a grant. */
-export async function projectsAt(sql: Sql, grantId: string): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(
-    'select distinct project_id as id from svc.errtrack_subscriptions where grant_id = $1::uuid and enabled order by 1',
+/** Projects that have an enabled subscription at a grant, by id. */
+export async function projectsAt(sql: Sql, grantId: string): Promise<{ readonly id: string; readonly slug: string }[]> {
+  const { rows } = await sql.query<{ id: string; slug: string }>(
+    `select p.id, p.slug from svc.projects p where p.id in (
+       select project_id from svc.errtrack_subscriptions where grant_id = $1::uuid and enabled) order by p.id`,
     [grantId],
   );
-  return rows.map(({ id }) => id);
+  return rows;
 }
 
 /** Notes that the installation is gone, whether it is known here or not; the grant that goes with it. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
+import { type JsonBody, startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 import { ErrtrackSimulator, type SimOrganization } from '../../../base/testkit/errtrack-provider.ts';
 import { prune } from '../../../flows/tenancy/tenancy.ts';
 
@@ -48,6 +48,13 @@ describe('the setup of an error-tracking connection', () => {
   };
   const callback = async (state: string, of: SimOrganization) =>
     (await api('POST', `${setups}/callback`, { state, ...simulator.consent(of) })).body;
+  /** From the start to the publication; answers with the attempt as it is then. */
+  const connect = async (of: SimOrganization, org = 'default', project = 'default') => {
+    const { id, state, projectId } = await start(org, project);
+    assert.equal(String((await callback(state, of))['status']), 'awaiting_selection');
+    const recipients = [{ projectId, errtrackProjectId: '11' }];
+    return (await api('PUT', `${setups}/${id}/recipients`, { recipients })).body;
+  };
   const pendingCredentials = async (): Promise<number> => {
     const { rows } = await daemon.ctx.db.query<{ n: number }>(
       `select count(*)::int as n from svc.oauth_tokens t where not exists (
@@ -78,6 +85,42 @@ describe('the setup of an error-tracking connection', () => {
     );
     await prune(daemon.ctx, new AbortController().signal);
     assert.equal((await api('GET', `${setups}/${id}`)).status, 404);
+    assert.equal(await pendingCredentials(), 0);
+  });
+
+  it('takes the place of the one before where the organization has another name by now', async () => {
+    assert.equal(String((await connect(organization(2, 'before')))['status']), 'completed');
+    const again = await connect(organization(2, 'renamed'));
+    assert.deepEqual([String(again['status']), again['reason']], ['completed', null]);
+  });
+
+  it('ends what projects had of an installation that it takes the place of', async () => {
+    assert.equal((await api('POST', '/api/v1/orgs/default/projects', { slug: 'second' })).status, 201);
+    const P = '/api/v1/orgs/default/projects/second';
+    const connections = async () => (await api('GET', `${P}/connections`)).body['items'] as unknown as JsonBody[];
+    await connect(organization(3), 'default', 'second');
+    const [name] = (await connections()).map((one) => one['name']);
+    assert.ok(name !== undefined);
+    await connect(organization(3));
+    assert.deepEqual(
+      (await connections()).filter((one) => String(one['status']) === 'active'),
+      [],
+    );
+    const events = await api('GET', `${P}/events?key=svc.connection.removed`);
+    const [event, ...more] = events.body['items'] as unknown as JsonBody[];
+    assert.equal(more.length, 0);
+    const { body } = await api('GET', `${P}/events/${String(event?.['id'])}`);
+    assert.equal(body['payload']?.['connection'], name);
+  });
+
+  it('confirms nothing of an organization that another one of the service has', async () => {
+    await api('POST', '/api/v1/orgs', { slug: 'other' });
+    await api('POST', '/api/v1/orgs/other/projects', { slug: 'theirs' });
+    await connect(organization(4), 'other', 'theirs');
+    const before = simulator.requests.length;
+    const ours = await connect(organization(4));
+    assert.deepEqual([ours['status'], ours['reason']].map(String), ['failed', 'organization-claimed']);
+    assert.ok(!simulator.requests.slice(before).some((one) => one.startsWith('PUT ')));
     assert.equal(await pendingCredentials(), 0);
   });
 });
