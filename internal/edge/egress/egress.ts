@@ -100,7 +100,9 @@ class Edge {
     }
     this.#server = createServer((request, response) => this.#plain(request, response));
     limitConnections(this.#server, sessionConnectionsMax, tooManyConnections(sessionConnectionsMax));
-    this.#server.on('connect', (request, socket) => {
+    this.#server.on('connect', (request, socket, head) => {
+      // What came with the question belongs into the tunnel: not every client waits for the answer.
+      if (head.length > 0) socket.unshift(head);
       this.#connect(request, socket as Socket).catch((error: unknown) => {
         ctx().runtime.log.warn({ err: error, sessionId: of.sessionId }, 'egress.failed');
         socket.destroy();

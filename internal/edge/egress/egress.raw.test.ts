@@ -1,0 +1,73 @@
+// The edge by raw bytes: clients that do not wait, or leave, and hosts that say something else than they were asked.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createPlain } from 'node:http';
+import { createServer } from 'node:https';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import type { FlowContext } from '../../flows/context.ts';
+import type { EgressRoute } from '../../flows/ports.ts';
+import { SessionAuthority } from './authority.ts';
+import { createEgressRoutes } from './egress.ts';
+
+const now = (): Date => new Date();
+/** All that the edge asks for where nothing is denied. */
+const ctx = { config: { allowPrivateNetwork: true }, runtime: { now } } as unknown as FlowContext;
+
+describe('the edge, by raw bytes', () => {
+  const own = getCACertificates('default');
+  const routes = createEgressRoutes(() => ctx);
+  const plain = createPlain((message, response) => response.end(`plain ${message.headers.host} ${message.url}`));
+  const secure = createServer();
+  let route: EgressRoute;
+  let dir: string;
+  const portOf = (server: typeof plain | typeof secure): number => (server.address() as AddressInfo).port;
+  before(async () => {
+    const trusted = await SessionAuthority.make('upstream', now);
+    setDefaultCACertificates([...own, trusted.certificate]);
+    secure.addContext('localhost', trusted.contextOf('localhost'));
+    for (const server of [plain, secure]) {
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+    }
+    dir = await mkdtemp(join(tmpdir(), 'egress-'));
+    const value = Buffer.from('Bearer sesame');
+    route = await routes.open({
+      sessionId: '00000000-0000-4000-8000-000000000000',
+      allow: [`127.0.0.1:${portOf(plain)}`, `localhost:${portOf(secure)}`],
+      injections: [{ name: 's', hosts: ['localhost'], header: 'Authorization', value, raw: Buffer.from('sesame') }],
+      socketPath: join(dir, 'edge.sock'),
+    });
+  });
+  after(async () => {
+    setDefaultCACertificates(own);
+    await routes.stop();
+    for (const server of [plain, secure]) {
+      server.closeAllConnections();
+      server.close();
+    }
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  /** Asks for the way, and sends `more` with the question. */
+  const ask = (authority: string, more = ''): Socket => {
+    const socket = connect(join(dir, 'edge.sock'));
+    socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\n\r\n${more}`);
+    return socket;
+  };
+
+  it('passes on what a client sends without waiting for the way to be open', async () => {
+    const inside = 'GET /early HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n';
+    const socket = ask(`127.0.0.1:${portOf(plain)}`, inside);
+    let said = '';
+    socket.on('data', (part) => (said += String(part)));
+    await once(socket, 'end', { signal: AbortSignal.timeout(5_000) });
+    assert.match(said, /^HTTP\/1.1 200 Connection established\r\n\r\nHTTP\/1.1 200 OK[^]*plain here \/early/);
+    socket.destroy();
+  });
+});
