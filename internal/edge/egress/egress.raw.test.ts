@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer as createPlain } from 'node:http';
+import { createServer as createPlain, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { connect as secureConnect, getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { FlowContext } from '../../flows/context.ts';
 import type { EgressRoute } from '../../flows/ports.ts';
 import { SessionAuthority } from './authority.ts';
@@ -69,5 +69,26 @@ describe('the edge, by raw bytes', () => {
     await once(socket, 'end', { signal: AbortSignal.timeout(5_000) });
     assert.match(said, /^HTTP\/1.1 200 Connection established\r\n\r\nHTTP\/1.1 200 OK[^]*plain here \/early/);
     socket.destroy();
+  });
+
+  it('goes to the host no longer for a change of protocol that nobody waits for, or that it refused', async () => {
+    for (const path of ['/never', '/endless']) {
+      const arrived = once(secure, 'upgrade') as Promise<[IncomingMessage, Socket]>;
+      const socket = ask(`localhost:${portOf(secure)}`);
+      await once(socket, 'data');
+      const asked = secureConnect({ socket, servername: 'localhost', ca: route.trust?.ca ?? '' });
+      asked.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n`);
+      const [, far] = await arrived;
+      far.on('error', () => undefined);
+      const closed = new Promise((resolve) => far.resume().once('close', resolve));
+      if (path === '/never') asked.destroy();
+      else {
+        far.write('HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\nx');
+        assert.match(String(await once(asked, 'data')), /^HTTP\/1.1 200 OK\r\nx-svc-egress: upgrade/);
+      }
+      await Promise.race([closed, once(AbortSignal.timeout(5_000), 'abort')]);
+      assert.ok(far.closed, path);
+      socket.destroy();
+    }
   });
 });

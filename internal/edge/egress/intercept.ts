@@ -33,12 +33,21 @@ export function intercept(of: Intercepting): Server {
     const made = onward(of, request, { connection: 'upgrade', upgrade });
     if ('status' in made) return void near.end(rawAnswer(made));
     const { sent, target } = made;
+    // A client that has ended waits no more, as with any other request.
+    const gone = (): void => {
+      sent.destroy();
+      near.destroy();
+    };
+    near.once('end', gone).once('close', gone);
     sent.once('error', (error) => near.end(rawAnswer(failed(of, error, target))));
     sent.once('response', (came) => {
-      came.resume();
+      // What else the host says is for nobody, and may never end.
+      came.on('error', () => undefined);
+      sent.destroy();
       near.end(rawAnswer(refusal(finalStatus(came) ?? 502, 'upgrade', 'the host did not change the protocol')));
     });
     sent.once('upgrade', (came, far: Socket, first: Buffer) => {
+      near.off('end', gone);
       const lines = Object.entries({
         ...passedHeaders(came),
         connection: 'upgrade',
