@@ -4,16 +4,17 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createPlain, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:https';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createSocketServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { connect as secureConnect, getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { FlowContext } from '../../flows/context.ts';
 import type { EgressRoute } from '../../flows/ports.ts';
 import { SessionAuthority } from './authority.ts';
 import { createEgressRoutes } from './egress.ts';
+import { dial } from './onward.ts';
 
 const now = (): Date => new Date();
 /** All that the edge asks for where nothing is denied. */
@@ -91,4 +92,15 @@ describe('the edge, by raw bytes', () => {
       socket.destroy();
     }
   });
+});
+
+test('a connection that breaks before anybody listens to it ends nothing', async (t) => {
+  const server = createSocketServer((socket) => socket.on('error', () => undefined));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const far = await dial({ host: '127.0.0.1', port: (server.address() as AddressInfo).port }, true);
+  // As the system does it to one that the host has reset.
+  far.destroy(new Error('reset'));
+  await new Promise<void>((resolve) => far.once('close', () => resolve()));
 });

@@ -67,10 +67,10 @@ export async function dial(target: Target, allowPrivate: boolean): Promise<Socke
       clearTimeout(late);
       reject(error);
     };
-    socket.once('error', failed);
+    // For good: one that is reset before anybody else listens would end the process.
+    socket.on('error', failed);
     socket.once('connect', () => {
       clearTimeout(late);
-      socket.off('error', failed);
       // What its judge says of it comes as an error of the stream.
       setImmediate(() => (socket.destroyed ? reject(new PrivateAddressError(target.host)) : resolve(socket)));
     });
