@@ -3,7 +3,6 @@
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path/posix';
-import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import { isRef } from '../../domain/git-ref.ts';
 import { findProgram } from './bubblewrap.ts';
@@ -11,6 +10,7 @@ import { type GitResult, type GitRun, harmlessMistakes, lastLine, runGit } from 
 import { type LocalGit, type Measured, type Mirror, packBytesOf } from './mirrors.ts';
 import type { MountOptions, MountRequest } from './mount-types.ts';
 import { removeTree } from '../../base/remove-tree.ts';
+import { treeSize } from './tree-size.ts';
 
 interface Place {
   /** For messages: `Mount /path`. */
@@ -34,6 +34,7 @@ interface Ref {
 const objectId = /^[0-9a-f]{40}$|^[0-9a-f]{64}$/;
 const sizeCheckMs = 250;
 const refsBytes = 64 * 1024 * 1024;
+const pathBytes = 64 * 1024;
 const defaults = {
   timeoutMs: 15 * 60_000,
   maxPackBytes: 4 * 1024 ** 3,
@@ -147,10 +148,9 @@ class Clone {
       await this.#fetch(found, mirror.bare, mirror.bare);
       await git(mirror.bare, ['pack-refs', '--all'], this.#signal);
       const commit = await this.#commit(found, mirror.bare);
-      const limits = this.#limitsText();
-      if (!(await mirror.isMeasured(commit, limits))) {
-        await this.#measure(commit, mirror.bare, mirror.bare);
-        await mirror.setMeasured(commit, limits);
+      const known = await mirror.measured();
+      if (known?.commit !== commit || known.limits !== this.#limitsText()) {
+        await mirror.setMeasured(await this.#measure(commit, mirror.bare, mirror.bare, known));
       }
       const spare = await mirror.furnish(stage, git, this.#signal);
       await this.#setOrigin();
@@ -289,30 +289,23 @@ class Clone {
     throw this.#fault('mount-ref', `${this.#request.ref ?? 'HEAD'} of ${this.#request.url} is no commit`);
   }
 
-  /** Sums up the tree as a stream, so that one made of itself a million times over is left at the limit. */
-  async #measure(commit: string, cwd: string, repository: string): Promise<Measured> {
+  /** `known`: a tree of the same repository whose size is known. */
+  async #measure(commit: string, cwd: string, repository: string, known: Measured | null = null): Promise<Measured> {
     const { maxFiles, maxTreeBytes, maxPackBytes } = this.#limits;
     const packed = await packBytesOf(repository);
     if (packed > maxPackBytes) throw this.#tooLarge(`more than ${maxPackBytes} bytes of objects`);
-    let files = 0;
-    let bytes = 0;
-    const read = async (stdout: Readable): Promise<void> => {
-      let rest = '';
-      for await (const chunk of stdout.setEncoding('latin1') as AsyncIterable<string>) {
-        const entries = (rest + chunk).split('\0');
-        rest = entries.pop() ?? '';
-        for (const entry of entries) {
-          files += 1;
-          bytes += Number(/^\S+ \S+ \S+\s+(\d+)/.exec(entry)?.[1] ?? 0);
-        }
-        if (rest.length > 65_536) throw this.#fault('mount-tree', 'its tree has a path of more than 64 KiB');
+    const size = await treeSize(
+      (run) => this.#git({ ...run, cwd }),
+      commit,
+      known,
+      ({ files, bytes, longestPath }) => {
+        if (longestPath > pathBytes) throw this.#fault('mount-tree', 'its tree has a path of more than 64 KiB');
         if (files > maxFiles) throw this.#tooLarge(`more than ${maxFiles} files`);
         if (bytes > maxTreeBytes) throw this.#tooLarge(`more than ${maxTreeBytes} bytes of files`);
-      }
-    };
-    const result = await this.#git({ args: ['ls-tree', '-r', '-l', '-z', '--full-tree', commit], cwd, read });
-    if (result.code !== 0) throw this.#fault('mount-tree', `its tree cannot be read: ${lastLine(result)}`);
-    return { commit, files, bytes, limits: this.#limitsText() };
+      },
+    );
+    if ('failed' in size) throw this.#fault('mount-tree', `its tree cannot be read: ${lastLine(size.failed)}`);
+    return { commit, ...size, limits: this.#limitsText() };
   }
 
   /** `spare`: the commit whose files, and no others, are there already; null where none are. */
@@ -350,7 +343,7 @@ class Clone {
   }
 
   #git(
-    run: Pick<GitRun, 'args' | 'read'> & { cwd?: string; isRemote?: boolean; signal?: AbortSignal },
+    run: Pick<GitRun, 'args' | 'read' | 'input'> & { cwd?: string; isRemote?: boolean; signal?: AbortSignal },
   ): Promise<GitResult> {
     return runGit(this.#program, this.#limits.path, {
       args: run.args,
@@ -358,6 +351,7 @@ class Clone {
       signal: run.signal === undefined ? this.#signal : AbortSignal.any([this.#signal, run.signal]),
       ...(run.isRemote === true && { config: this.#remoteConfig }),
       ...(run.read !== undefined && { read: run.read }),
+      ...(run.input !== undefined && { input: run.input }),
     });
   }
 

@@ -14,6 +14,8 @@ export interface GitRun {
   readonly signal: AbortSignal;
   /** Of standard output, the last so many are kept; default a mebibyte. */
   readonly keptBytes?: number;
+  /** Its standard input; default: none. */
+  readonly input?: string;
   /** Reads standard output as it comes, and nothing is kept. */
   readonly read?: (stdout: Readable) => Promise<void>;
 }
@@ -68,7 +70,7 @@ export async function runGit(program: string, path: string, run: GitRun): Promis
   const child = spawn(program, run.args, {
     cwd: run.cwd,
     detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
     env: {
       PATH: path,
       HOME: '/nonexistent',
@@ -103,6 +105,8 @@ export async function runGit(program: string, path: string, run: GitRun): Promis
   try {
     const closed = once(child, 'close') as Promise<[number | null]>;
     if (run.signal.aborted) end();
+    // One that ends before it has read all says why by its code.
+    child.stdin.on('error', () => undefined).end(run.input);
     const err = keepLast(child.stderr, stderrBytes);
     const out = run.read === undefined ? keepLast(child.stdout, run.keptBytes ?? keptBytes) : (): string => '';
     const read = run.read?.(child.stdout).catch((error: unknown) => {

@@ -247,7 +247,7 @@ export class Mirror {
       await writeFile(join(bare, 'packed-refs'), refs.endsWith('\n') || refs === '' ? refs : `${refs}\n`);
       await copyIfThere(join(stage, '.git/shallow'), join(bare, 'shallow'));
       await writeFile(join(fresh, 'size'), String(bytes));
-      await writeFile(join(fresh, 'measured'), `${of.commit} ${of.limits}`);
+      await writeFile(join(fresh, 'measured'), measuredText(of));
       await removeTree(this.dir);
       await rename(fresh, this.dir);
       const at = new Date(now());
@@ -258,13 +258,16 @@ export class Mirror {
     }
   }
 
-  /** Whether the tree of this commit was measured before, and found within the limits that hold. */
-  async isMeasured(commit: string, limits: string): Promise<boolean> {
-    return (await readFile(join(this.dir, 'measured'), 'utf8').catch(() => '')) === `${commit} ${limits}`;
+  /** The tree that was measured last; null where none was, or its size was not noted. */
+  async measured(): Promise<Measured | null> {
+    const text = await readFile(join(this.dir, 'measured'), 'utf8').catch(() => '');
+    const [, commit, limits, files, bytes] = /^(\S+) ([^\n]*)\n(\d+) (\d+)$/.exec(text) ?? [];
+    if (commit === undefined || limits === undefined) return null;
+    return { commit, limits, files: Number(files), bytes: Number(bytes) };
   }
 
-  setMeasured(commit: string, limits: string): Promise<void> {
-    return writeFile(join(this.dir, 'measured'), `${commit} ${limits}`);
+  setMeasured(of: Measured): Promise<void> {
+    return writeFile(join(this.dir, 'measured'), measuredText(of));
   }
 
   /**
@@ -318,6 +321,8 @@ export class Mirror {
     return null;
   }
 }
+
+const measuredText = ({ commit, limits, files, bytes }: Measured): string => `${commit} ${limits}\n${files} ${bytes}`;
 
 async function initFrom(stage: string, bare: string, git: LocalGit, signal: AbortSignal): Promise<void> {
   const format = (await git(bare, ['rev-parse', '--show-object-format'], signal)).trim();
