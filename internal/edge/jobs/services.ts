@@ -9,7 +9,7 @@ import { type Role, roleNames } from '../../base/config/config.ts';
 import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
 import { tick } from '../../flows/heartbeat/heartbeat.ts';
 import { forgetOldFacts } from '../../flows/ingest/ingest.ts';
-import { forgetTold, noteByClock, sendNotifications, fanOutNotices } from '../../flows/notify/notify.ts';
+import { forgetTold, noteByClock, tellWaiting } from '../../flows/notify/notify.ts';
 import { forgetOldCalls, resolveAbandoned } from '../../flows/outbox/outbox.ts';
 import { forgetToldStatuses, pollPulls, publishPlans, publishStatuses } from '../../flows/plans/plans.ts';
 import { startRouting, sweepRouting } from '../../flows/routing/routing.ts';
@@ -108,12 +108,7 @@ export const services: readonly Service[] = [
   // Writes that a killed daemon left between the row and the answer.
   untilNone('outbox.resolve', roleNames, 3_000, resolveAbandoned),
   every('outbox.forget', ['schedule'], hourMs, forgetOldCalls),
-  untilNone(
-    'notify.send',
-    ['schedule'],
-    500,
-    async (ctx) => (await fanOutNotices(ctx)) + (await sendNotifications(ctx)),
-  ),
+  untilNone('notify.send', ['schedule'], 500, tellWaiting),
   every('notify.clock', ['schedule'], 600_000, async (ctx) => {
     await noteByClock(ctx);
     await forgetTold(ctx);

@@ -6,7 +6,7 @@
 import {
   claimNotifications,
   forgetNotices,
-  hasFresh,
+  whatWaits,
   insertNotifications,
   type NewNotification,
   type NoticeRow,
@@ -47,10 +47,15 @@ const keptMs = 30 * 24 * 60 * 60 * 1_000;
 const atOrigin: readonly NoticeCondition[] = ['launch-failed', 'session-asks'];
 const origin = 'origin';
 
+/** Tells what waits to be told; answers with how much it was. Asked twice a second, and nearly always in vain: that costs one statement. */
+export async function tellWaiting(ctx: FlowContext): Promise<number> {
+  const { fresh, due } = await whatWaits(ctx.db);
+  const spread = fresh ? await fanOutNotices(ctx) : 0;
+  return due || spread > 0 ? spread + (await sendNotifications(ctx)) : spread;
+}
+
 /** Makes notifications of new notices; answers with how many notices there were. */
-export async function fanOutNotices(ctx: FlowContext): Promise<number> {
-  // Asked twice a second, and nearly always in vain: that costs one statement.
-  if (!(await hasFresh(ctx.db))) return 0;
+async function fanOutNotices(ctx: FlowContext): Promise<number> {
   const count = await ctx.db.tx(async (tx) => {
     const notices = await takeFresh(tx, limits.fresh);
     const receivers = await receiversOf(tx, [...new Set(notices.map((one) => one.projectId))]);
@@ -73,7 +78,7 @@ export async function fanOutNotices(ctx: FlowContext): Promise<number> {
 }
 
 /** Tells what is due; answers with how many there were. */
-export async function sendNotifications(ctx: FlowContext): Promise<number> {
+async function sendNotifications(ctx: FlowContext): Promise<number> {
   const { daemonId } = ctx;
   const rows = await claimNotifications(ctx.db, {
     daemonId,

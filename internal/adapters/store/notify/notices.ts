@@ -15,10 +15,15 @@ export interface NoticeRow extends Notice {
 const noticeColumns = `n.id, n.project_id as "projectId", n.condition, n.subject, n.subject_id as "subjectId",
   n.permission_id as "permissionId", n.at`;
 
-/** Whether there are notices that nobody has made notifications of. */
-export async function hasFresh(sql: Sql): Promise<boolean> {
-  const text = 'select from svc.notices where spread_at is null order by at limit 1';
-  return (await sql.query(text, [], 'has-fresh-notices')).rowCount > 0;
+/** Whether there are notices that nobody has made notifications of, and notifications that are due, with somebody at them or not. */
+export async function whatWaits(sql: Sql): Promise<{ readonly fresh: boolean; readonly due: boolean }> {
+  const { rows } = await sql.query<{ fresh: boolean; due: boolean }>(
+    `select exists (select from svc.notices where spread_at is null) as fresh,
+            exists (select from svc.notifications where due_at <= now()) as due`,
+    [],
+    'what-notices-wait',
+  );
+  return rows[0] ?? { fresh: false, due: false };
 }
 
 /** Takes notices that nobody has made notifications of, oldest first; the caller does so in this transaction. */
