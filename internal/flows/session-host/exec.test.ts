@@ -61,7 +61,12 @@ describe('svc session exec', () => {
 
   it('ends as the program does, whatever waits at its input', async () => {
     assert.equal((await svc([session, '--', 'true'])).code, 0);
-    assert.equal((await svc([session, '--', 'sh', '-c', 'kill -9 $$'])).code, 137);
+    for (const [signal, code] of [
+      ['KILL', 137],
+      ['PIPE', 141],
+      ['USR1', 138],
+    ] as const)
+      assert.equal((await svc([session, '--', 'sh', '-c', `kill -${signal} $$`])).code, code);
     const both = await svc([session, '--json', '--', 'sh'], 'echo out; echo err >&2; exit 3\n');
     assert.deepEqual(JSON.parse(both.out), { exitCode: 3, stdout: 'out\n', stderr: 'err\n' });
   });
@@ -174,7 +179,7 @@ describe('svc session exec', () => {
   it('is audited with what is run, before it is', async () => {
     const { body } = await bench.daemon.api('GET', 'P/audit?action=session.exec&limit=200');
     const entries = body['items'] as unknown as { subject: { name: string }; detail: { argv: string[] } }[];
-    assert.ok(entries.some(({ detail }) => detail.argv.join(' ') === 'sh -c kill -9 $$'));
+    assert.ok(entries.some(({ detail }) => detail.argv.join(' ') === 'sh -c kill -KILL $$'));
     assert.ok(entries.every(({ subject }) => subject.name !== ''));
   });
 });

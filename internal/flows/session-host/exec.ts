@@ -1,6 +1,7 @@
 // A program that a person runs in a session's sandbox (docs/reference/sessions.md#sandboxes), beside its harness: with the
 // session's environment, where the session works. What it says is masked as what the harness says.
 
+import { constants } from 'node:os';
 import { pipeline, type Readable } from 'node:stream';
 import type { Sandbox, SandboxProcess } from '../../adapters/sandbox/sandbox.ts';
 import type { ExecLine, ExecRequest } from '../host-ports.ts';
@@ -8,7 +9,7 @@ import type { Mask } from './mask.ts';
 
 /** Lines that wait for whoever reads them; then the program waits. */
 const waitingMax = 64;
-const signals: { readonly [name: string]: number } = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
+const signals: { readonly [name: string]: number } = constants.signals;
 
 export interface ExecPlace {
   readonly sandbox: Sandbox;
