@@ -222,7 +222,15 @@ export const execSession = operation({
     'Run a program in a session’s sandbox: its output in base64 as it comes, then its exit code, 255 with a message where the session cannot be reached',
   body: v.strictObject({
     argv: v.pipe(
-      v.array(v.pipe(v.string(), v.maxLength(65_536), v.regex(/^[^\0]*$/, 'Expected no NUL'))),
+      v.array(
+        v.pipe(
+          v.string(),
+          v.maxLength(65_536),
+          v.regex(/^[^\0]*$/, 'Expected no NUL'),
+          // What is audited is what is run: neither JSON of the database nor an argument list has room for half a character.
+          v.check((text) => text.isWellFormed(), 'Expected text without lone surrogates'),
+        ),
+      ),
       v.minLength(1),
       v.maxLength(256),
     ),

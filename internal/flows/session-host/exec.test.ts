@@ -83,6 +83,16 @@ describe('svc session exec', () => {
     assert.match(ended.err, /archived/);
   });
 
+  it('refuses an argument that no program can be given', async () => {
+    for (const argument of ['a\0b', 'a\ud800b']) {
+      const { status, body } = await bench.daemon.api('POST', `P/sessions/${session}/exec`, {
+        argv: ['echo', argument],
+      });
+      assert.deepEqual([status, body['code']], [400, 'invalid-body'], JSON.stringify(argument));
+      assert.match(String(body['detail']), /argv\.1: /);
+    }
+  });
+
   it('reaches a session that runs on another daemon, and lists and reaps sandboxes there', async () => {
     const { database, ctx, token } = bench.daemon;
     const { masterKeyFile } = ctx.config;
