@@ -261,6 +261,8 @@ class DecisionApplier {
       mode: deliveryMode(key),
     });
     this.#made.set(decisionKey, id);
+    const failedId = claims.slot ? state.failed.get(owner.id) : undefined;
+    if (failedId !== undefined) plan.heirs.push({ sessionId: id, failedId });
     settle(state, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
   }
 

@@ -12,7 +12,12 @@ import {
   settleEvents,
   settleQuiet,
 } from '../../adapters/store/events/event-routes.ts';
-import { insertMessages, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
+import {
+  type Heir,
+  inheritedMessages,
+  insertMessages,
+  type MessageInsert,
+} from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { insertTies, type AttributionInsert } from '../../adapters/store/sessions/sessions.ts';
 import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/spawned.ts';
@@ -28,6 +33,8 @@ export interface Plan {
   textSize: number;
   /** With their start messages, which come before whatever else they are told. */
   readonly spawned: SpawnedInsert[];
+  /** Of `spawned`: those that take a slot in which a session failed, and begin with what that one has left. */
+  readonly heirs: Heir[];
   /** To sessions, in the order in which they are said. */
   readonly messages: MessageInsert[];
   /** By id, as they are at the end of the batch. */
@@ -45,6 +52,7 @@ export const emptyPlan = (): Plan => ({
   textSize: 0,
   written: 0,
   spawned: [],
+  heirs: [],
   messages: [],
   madeBindings: new Map(),
   movedBindings: new Map(),
@@ -67,8 +75,9 @@ export const isPlain = (plan: Plan): boolean =>
   plan.transitions.length + plan.ties.length + plan.checks.length === 0;
 
 /** Adds what a plain plan says to another one. */
-export function addPlan(plan: Plan, { spawned, messages, routes, settled, textSize }: Plan): void {
+export function addPlan(plan: Plan, { spawned, heirs, messages, routes, settled, textSize }: Plan): void {
   for (const one of spawned) plan.spawned.push(one);
+  for (const one of heirs) plan.heirs.push(one);
   for (const one of messages) plan.messages.push(one);
   for (const one of routes) plan.routes.push(one);
   for (const one of settled) plan.settled.push(one);
@@ -78,14 +87,16 @@ export function addPlan(plan: Plan, { spawned, messages, routes, settled, textSi
 /** Writes sessions and what is said, in the order in which it came, and makes room for more of the same batch. */
 export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> {
   plan.written += plan.spawned.length + plan.messages.length;
+  // Before they have their numbers: what is left to a session comes before what it is told first.
+  const left = await inheritedMessages(tx, plan.heirs.splice(0));
   await insertSpawned(tx, plan.spawned.splice(0), now);
   failpoint('route.sessions-written');
-  await insertMessages(tx, plan.messages.splice(0), now);
+  await insertMessages(tx, [...left, ...plan.messages.splice(0)], now);
   plan.textSize = 0;
 }
 
 /** Whether sessions and decisions are all that it writes, of the first without more than they begin with. */
-const isBrief = (plan: Plan): boolean => isPlain(plan) && plan.messages.length === 0;
+const isBrief = (plan: Plan): boolean => isPlain(plan) && plan.messages.length + plan.heirs.length === 0;
 
 interface Brief {
   readonly now: Date;

@@ -4,13 +4,8 @@
 
 import type { Sql } from '../../adapters/store/store.ts';
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
-import {
-  bindingsOn,
-  liveSessionsOf,
-  slotsOf,
-  type LiveSession,
-  liveSessionsOn,
-} from '../../adapters/store/routing/routing.ts';
+import { bindingsOn, liveSessionsOf, type LiveSession, liveSessionsOn } from '../../adapters/store/routing/routing.ts';
+import { slotsOf } from '../../adapters/store/sessions/slots.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import type { Attribution, RoutableTrigger, RoutingAgent, Snapshot, Target } from '../../core/route/route.ts';
 import { compareText } from '../../domain/text.ts';
@@ -31,6 +26,8 @@ export interface RoutingState {
   readonly attributed: Map<string, AttributedSession[]>;
   /** Agent → its slot's session; null: known to be free. */
   readonly slots: Map<string, string | null>;
+  /** Agent → the session that failed in its free slot, and has left its messages to the next one. */
+  readonly failed: Map<string, string>;
   /** Agent → all its live sessions, oldest first. */
   readonly live: Map<string, LiveSession[]>;
   /** Sessions that this batch makes: not in the database before its end, and to be met by whoever asks late. */
@@ -46,6 +43,7 @@ export const stateBeside = (other?: RoutingState): RoutingState => ({
   bound: new Map(),
   attributed: new Map(),
   slots: other?.slots ?? new Map(),
+  failed: other?.failed ?? new Map(),
   live: other?.live ?? new Map(),
   made: other?.made ?? [],
 });
@@ -88,7 +86,10 @@ export function addAttribution(state: RoutingState, target: Target, tied: Attrib
 
 /** Puts a new session where its claims say that it stands. */
 export function settle(state: RoutingState, made: LiveSession, claims: { slot: boolean; thread: Target | null }): void {
-  if (claims.slot) state.slots.set(made.agentId, made.sessionId);
+  if (claims.slot) {
+    state.slots.set(made.agentId, made.sessionId);
+    state.failed.delete(made.agentId);
+  }
   if (claims.thread !== null) addAttribution(state, claims.thread, { ...made, relation: 'thread' });
   state.live.get(made.agentId)?.push(made);
   state.made.push(made);
@@ -125,15 +126,23 @@ const asksForAll = ({ routing }: AskingTrigger): boolean =>
 
 /** Reads what the triggers' decisions ask for and is not known yet: slots, and all live sessions of their agents. */
 export async function load(state: RoutingState, tx: Sql, triggers: Iterable<AskingTrigger>): Promise<void> {
-  const slots = new Set<string>();
+  const slots = new Map<string, boolean>();
   const live = new Set<string>();
   for (const trigger of triggers) {
-    if (asksForSlot(trigger) && !state.slots.has(trigger.agentId)) slots.add(trigger.agentId);
+    if (asksForSlot(trigger) && !state.slots.has(trigger.agentId)) {
+      slots.set(trigger.agentId, trigger.owner.concurrency === 1);
+    }
     if (asksForAll(trigger) && !state.live.has(trigger.agentId)) live.add(trigger.agentId);
   }
   if (slots.size > 0) {
-    const held = await slotsOf(tx, [...slots]);
-    for (const agentId of slots) state.slots.set(agentId, held.get(agentId) ?? null);
+    const held = await slotsOf(
+      tx,
+      [...slots].map(([agentId, isCapped]) => ({ agentId, isCapped })),
+    );
+    for (const [agentId, { sessionId, failedId }] of held) {
+      state.slots.set(agentId, sessionId);
+      if (failedId !== null) state.failed.set(agentId, failedId);
+    }
   }
   if (live.size > 0) {
     for (const agentId of live) state.live.set(agentId, []);

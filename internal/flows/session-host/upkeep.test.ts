@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, test } from 'node:test';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import { replaceableSlots } from '../../adapters/store/sessions/upkeep.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { createLog } from '../../base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { applyAgents, hook, post, settled } from '../routing/routing-testkit.ts';
+import { applyAgents, hook, post, routesOf, settled } from '../routing/routing-testkit.ts';
+import { endSession } from '../sessions/sessions.ts';
 import { upkeepTurn } from './upkeep.ts';
 
 let daemon: TestDaemon;
@@ -68,6 +70,50 @@ test('the mounts of a successor are at what the latest spec makes of the event t
     await sleep(50);
   }
   assert.deepEqual(await replacements(), [{ refs: { '/work': 'refs/pull/12/merge', '/new': 'refs/pull/12/head' } }]);
+});
+
+/** What was said to a session, in order. */
+const toldTo = async (sessionId: string): Promise<string[]> =>
+  (
+    await daemon.ctx.db.query<{ text: string }>(
+      `select m.text from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+        where i.session_id = $1::uuid order by i.seq`,
+      [sessionId],
+    )
+  ).rows.map((row) => row.text);
+
+test('whoever takes the slot of a failed session first has what it left, before what is new', async () => {
+  const { db } = daemon.ctx;
+  const message = '{{ n }}';
+  const triggers = [hook('desk', { kind: 'deliver', onUnmatched: 'spawn' }, { message })];
+  const paths = await applyAgents(daemon.api, { desk: { concurrency: 1, replace: 'auto', triggers } });
+  const sent = async (n: string): Promise<string> => {
+    const id = await post(daemon.url, paths['desk'] ?? '', { n });
+    await settled(db);
+    return (await routesOf(db, id))[0]?.sessions[0] ?? '';
+  };
+  const fail = async (id: string): Promise<void> => {
+    const { rows } = await db.query<{ id: string }>('select project_id as id from svc.sessions where id = $1::uuid', [
+      id,
+    ]);
+    await inProject(db, rows[0]?.id ?? '', (tx) => endSession(daemon.ctx, tx, id, 'failed', 'it came to harm'));
+    // The platform fills the slot again, but not now.
+    await db.query(`update svc.sessions set ended_at = now() + interval '1 hour' where id = $1::uuid`, [id]);
+  };
+  const first = await sent('one');
+  assert.equal(await sent('two'), first);
+  await fail(first);
+  const second = await sent('three');
+  assert.notEqual(second, first);
+  assert.deepEqual(await toldTo(second), ['one', 'two', 'three']);
+  assert.equal(await sent('four'), second);
+  await fail(second);
+  const third = await daemon.api('POST', 'P/agents/desk/sessions', { message: 'by hand' });
+  assert.equal(third.status, 201, JSON.stringify(third.body));
+  assert.deepEqual(await toldTo(String(third.body['id'])), ['one', 'two', 'three', 'four', 'by hand']);
+  // What somebody has ended leaves nothing.
+  await daemon.api('POST', `P/sessions/${String(third.body['id'])}/archive`, {});
+  assert.deepEqual(await toldTo(await sent('five')), ['five']);
 });
 
 test('a session that may go on is let go however many are held back before it', async () => {

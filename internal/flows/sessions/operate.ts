@@ -13,10 +13,10 @@ import {
   type MessageRow,
   sessionById,
   sessionState,
-  slotHolder,
   wakeSession,
   type WholeSession,
 } from '../../adapters/store/sessions/session-reads.ts';
+import { slotOf } from '../../adapters/store/sessions/slots.ts';
 import { askStop } from '../../adapters/store/sessions/turns.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
@@ -164,8 +164,8 @@ export async function startSession(
 }
 
 async function requireFreeSlot(tx: Sql, agent: AgentRow): Promise<void> {
-  const holder = await slotHolder(tx, agent.id);
-  if (holder === undefined) return;
+  const { sessionId: holder } = await slotOf(tx, agent.id);
+  if (holder === null) return;
   const message = `Agent ${agent.name} has one session at a time, and ${holder} is live: send it a message, or archive it.`;
   throw new Fault('conflict', 'slot-taken', message);
 }

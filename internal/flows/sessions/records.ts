@@ -4,10 +4,12 @@
 
 import { type Binding, findBindings, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';
 import {
+  type Heir,
+  inheritedMessages,
   insertMessages,
   insertNotices,
   type MessageInsert,
-  type OpenMessage,
+  passedOn,
   unheardMessages,
 } from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
@@ -17,6 +19,7 @@ import {
   lockSession,
   type SessionInsert,
 } from '../../adapters/store/sessions/sessions.ts';
+import { slotOf } from '../../adapters/store/sessions/slots.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
@@ -31,14 +34,21 @@ export interface NewSession extends SessionInsert {
 }
 
 /**
- * Makes queued sessions with their claims and their first message. A slot or thread that a live session has already is
+ * Makes queued sessions with their claims and their first message. Before it comes what a session that failed in the slot
+ * has left, also where it is not the platform that fills the slot again. A slot or thread that a live session has already is
  * a unique violation (23505): whoever wants to know before reads `session_claims` under the same lock.
  */
 export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: readonly NewSession[]): Promise<void> {
   const now = ctx.runtime.now();
+  const heirs: Heir[] = [];
+  for (const { id, agentId, slot, origin } of sessions) {
+    const failedId = slot && origin !== 'replacement' ? (await slotOf(tx, agentId)).failedId : null;
+    if (failedId !== null) heirs.push({ sessionId: id, failedId });
+  }
   await insertSessions(tx, sessions, now);
+  const left = await inheritedMessages(tx, heirs);
   const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
-  await insertMessages(tx, starts, now);
+  await insertMessages(tx, [...left, ...starts], now);
 }
 
 /**
@@ -154,14 +164,6 @@ export async function takeOver(
 const passTo = (binding: Binding, sessionId: string): Move => ({
   binding: { ...binding, sessionId },
   told: { kind: 'updated', eventContext: binding.eventContext?.updated ?? null, depth: 0 },
-});
-
-const passedOn = (message: OpenMessage, sessionId: string): MessageInsert => ({
-  ...message,
-  sessionId,
-  eventId: message.eventId ?? undefined,
-  agentId: message.agentId ?? undefined,
-  ordinal: message.ordinal ?? undefined,
 });
 
 interface BindRequest {

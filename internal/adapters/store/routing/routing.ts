@@ -277,18 +277,6 @@ export async function liveSessionsOn(tx: RoutingTx, targets: readonly TargetName
   return rows;
 }
 
-/** Which live session has the slot of each of these agents. */
-export async function slotsOf(tx: Sql, agentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
-  if (agentIds.length === 0) return new Map();
-  const { rows } = await tx.query<{ agentId: string; sessionId: string }>(
-    `select agent_id as "agentId", session_id as "sessionId" from svc.session_claims
-      where kind = 'slot' and key = '' and agent_id = any($1::uuid[])`,
-    [agentIds],
-    'slots-of',
-  );
-  return new Map(rows.map((row) => [row.agentId, row.sessionId]));
-}
-
 /** Every live session of these agents, in the order in which they were made. */
 export async function liveSessionsOf(tx: Sql, agentIds: readonly string[]): Promise<LiveSession[]> {
   if (agentIds.length === 0) return [];

@@ -18,6 +18,8 @@ export interface MessageInsert {
   readonly ordinal?: number | undefined;
   /** Times that it went in before, into the session that this one replaces. */
   readonly attempts?: number | undefined;
+  /** Its number, where it was given one before. */
+  readonly seq?: number | undefined;
 }
 
 /** Characters of text in one statement: a long message may go to many sessions. */
@@ -46,11 +48,12 @@ async function insertSlice(tx: Sql, messages: readonly MessageInsert[], now: Dat
     agent: one.agentId,
     ordinal: one.ordinal,
     attempts: one.attempts ?? 0,
+    number: one.seq,
   }));
   await tx.query(
     `with input as materialized (
-       select nextval('svc.messages_seq') as seq, r.* from json_to_recordset($1::json) as r (session uuid, text text,
-         sender text, mode text, detail text, event uuid, agent uuid, ordinal int, attempts int)
+       select coalesce(number, nextval('svc.messages_seq')) as seq, r.* from json_to_recordset($1::json) as r (session uuid,
+         text text, sender text, mode text, detail text, event uuid, agent uuid, ordinal int, attempts int, number bigint)
      ), said as (
        insert into svc.messages (session_id, seq, role, kind, text, detail, event_id, at)
          select session, seq, 'user', 'prompt', text,
@@ -90,18 +93,54 @@ export interface OpenMessage {
   readonly attempts: number;
 }
 
+// A part of it may be done where `attempts` is 1.
+const unheardColumns = `m.text, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
+            i.agent_id as "agentId", i.ordinal, least(i.attempts, 1) as attempts`;
+
 /**
  * What a session has not heard to its end, in order: what waits, what is in flight, and of one that has ended also what
- * failed. `attempts`: 1 where a part of it may be done.
+ * failed.
  */
 export async function unheardMessages(tx: RoutingTx, sessionId: string, isLive: boolean): Promise<OpenMessage[]> {
   const { rows } = await tx.query<OpenMessage>(
-    `select m.text, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
-            i.agent_id as "agentId", i.ordinal, least(i.attempts, 1) as attempts
+    `select ${unheardColumns}
        from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
       where i.session_id = $1::uuid and (i.state in ('pending', 'in_flight') or not $2::boolean and i.state = 'failed')
       order by i.seq`,
     [sessionId, isLive],
   );
   return rows;
+}
+
+/** A session that is made in place of one that has failed. */
+export interface Heir {
+  readonly sessionId: string;
+  readonly failedId: string;
+}
+
+export const passedOn = (message: OpenMessage, sessionId: string): MessageInsert => ({
+  ...message,
+  sessionId,
+  eventId: message.eventId ?? undefined,
+  agentId: message.agentId ?? undefined,
+  ordinal: message.ordinal ?? undefined,
+});
+
+/**
+ * What sessions that have failed left to others, in order, with its numbers there: whatever gets a number afterwards is
+ * behind it.
+ */
+export async function inheritedMessages(tx: Sql, heirs: readonly Heir[]): Promise<MessageInsert[]> {
+  if (heirs.length === 0) return [];
+  const { rows } = await tx.query<OpenMessage & { readonly heir: string; readonly seq: number }>(
+    `select l.*, nextval('svc.messages_seq') as seq from (
+       select u.heir, ${unheardColumns}
+         from unnest($1::uuid[], $2::uuid[]) as u (heir, failed)
+         join svc.inbox i on i.session_id = u.failed and i.state = 'failed'
+         join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+        order by u.heir, i.seq) l`,
+    [heirs.map((one) => one.sessionId), heirs.map((one) => one.failedId)],
+    'inherited-messages',
+  );
+  return rows.map(({ heir, ...message }) => passedOn(message, heir));
 }

@@ -210,15 +210,6 @@ export async function sessionState(sql: Sql, projectId: string, id: string): Pro
   return rows[0];
 }
 
-/** The live session that holds an agent's slot. */
-export async function slotHolder(sql: Sql, agentId: string): Promise<string | undefined> {
-  const { rows } = await sql.query<{ id: string }>(
-    `select session_id as id from svc.session_claims where agent_id = $1::uuid and kind = 'slot'`,
-    [agentId],
-  );
-  return rows[0]?.id;
-}
-
 export interface MessageRow {
   readonly seq: number;
   readonly role: 'user' | 'assistant' | 'tool' | 'system';
