@@ -116,6 +116,38 @@ test('whoever takes the slot of a failed session first has what it left, before 
   assert.deepEqual(await toldTo(await sent('five')), ['five']);
 });
 
+test('of an agent that is capped while several of its sessions live, no other begins before they have ended', async () => {
+  const { db } = daemon.ctx;
+  const crew = (more: object, ...routings: object[]) => ({
+    crew: { ...more, triggers: routings.map((routing) => hook('crew', routing, { message: '{{ n }}' })) },
+  });
+  const paths = await applyAgents(daemon.api, crew({}, { kind: 'spawn' }));
+  const sent = async (n: string) => {
+    const id = await post(daemon.url, paths['crew'] ?? '', { n });
+    await settled(db);
+    return (await routesOf(db, id)).map(({ decision, sessions }) => ({ decision, to: sessions[0] ?? '' }));
+  };
+  const older = (await sent('one'))[0]?.to ?? '';
+  const newer = (await sent('two'))[0]?.to ?? '';
+  await applyAgents(daemon.api, crew({ concurrency: 1 }, { kind: 'spawn' }, { kind: 'deliver' }));
+  assert.deepEqual(await sent('three'), [
+    { decision: 'converted', to: newer },
+    { decision: 'deliver', to: newer },
+  ]);
+  const byHand = await daemon.api('POST', 'P/agents/crew/sessions', { message: 'by hand' });
+  assert.deepEqual([byHand.status, byHand.body['code']], [409, 'slot-taken']);
+  await daemon.api('POST', `P/sessions/${newer}/archive`, {});
+  assert.deepEqual((await sent('four'))[0], { decision: 'converted', to: older });
+  // With `replace: auto` it is the slot's session that is stale.
+  await applyAgents(daemon.api, crew({ concurrency: 1, replace: 'auto' }, { kind: 'spawn' }));
+  const successor = async (): Promise<string | undefined> =>
+    (await db.query<{ id: string }>('select id from svc.sessions where parent_id = $1::uuid', [older])).rows[0]?.id;
+  while ((await successor()) === undefined) await upkeepTurn(daemon.ctx);
+  assert.deepEqual((await sent('five'))[0], { decision: 'converted', to: await successor() });
+  await daemon.api('POST', `P/sessions/${await successor()}/archive`, {});
+  assert.equal((await sent('six'))[0]?.decision, 'spawn');
+});
+
 test('a session that may go on is let go however many are held back before it', async () => {
   const { db } = daemon.ctx;
   const { rows: agents } = await db.query<{ id: string; projectId: string }>(

@@ -12,23 +12,28 @@ export interface Slot {
 
 interface SlotOf {
   readonly agentId: string;
-  /** Whether the agent has one session at a time. */
+  /** Whether the agent has one session at a time, so that any live one of its is that one. */
   readonly isCapped: boolean;
 }
 
-/** The slots of these agents. What the spec says is looked at last: it may be large. */
+/**
+ * The slots of these agents. A session that was begun before its agent was capped claims none: the newest of those has the
+ * slot while it lives, or the agent would have one more beside it. What the spec says is looked at last: it may be large.
+ */
 export async function slotsOf(sql: Sql, agents: readonly SlotOf[]): Promise<ReadonlyMap<string, Slot>> {
   if (agents.length === 0) return new Map();
   const { rows } = await sql.query<Slot & { agentId: string }>(
-    `select u.id as "agentId", c.session_id as "sessionId", f.id as "failedId"
+    `select u.id as "agentId", coalesce(c.session_id, w.id) as "sessionId", f.id as "failedId"
        from unnest($1::uuid[], $2::boolean[]) as u (id, capped)
        left join svc.session_claims c on c.agent_id = u.id and c.kind = 'slot' and c.key = ''
+       left join lateral (select s.id from svc.sessions s where s.agent_id = u.id and s.live order by s.id desc limit 1) w
+         on u.capped and c.session_id is null
        left join lateral (
          select l.id from svc.agents a cross join lateral (
              select id, project_id, agent, agent_id, state from svc.sessions where ${fromTheLastOf('a')} limit 1) l
           where a.id = u.id and l.project_id = a.project_id and l.agent = a.name
             and case when l.state = 'failed' and l.agent_id = a.id then a.spec ->> 'replace' = 'auto' else false end) f
-         on u.capped and c.session_id is null`,
+         on u.capped and c.session_id is null and w.id is null`,
     [agents.map((one) => one.agentId), agents.map((one) => one.isCapped)],
     'slots-of',
   );

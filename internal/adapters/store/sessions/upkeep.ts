@@ -86,7 +86,7 @@ const failuresCounted = 32;
 export const fromTheLastOf = (agent: string): string =>
   `(project_id, agent) >= (${agent}.project_id, ${agent}.name) order by project_id, agent, id desc`;
 
-// Stale: the slot's live session, of an older revision or begun in an environment that has changed since, whose content is no
+// Stale: the slot's live session (slots.ts), of an older revision or begun in an environment that has changed since, whose content is no
 // part of a revision, between two turns with nothing to hear. Failed: the agent's last
 // session failed while it had the slot, and nobody has it now. The last session is found by the agent's name, which another
 // agent may have had before: then it is none of this one's.
@@ -97,8 +97,9 @@ const replaceableText = `with auto as (
   select s.id as "sessionId", a.project_id as "projectId", a.id as "agentId", a.name as agent, a.revision, a.spec,
          case when s.revision < a.revision then 'stale' else 'environment' end as why, 0 as "failedInARow", null::timestamptz as "endedAt"
     from auto a
-    join svc.session_claims c on c.agent_id = a.id and c.kind = 'slot'
-    join svc.sessions s on s.id = c.session_id
+    join svc.sessions s on s.id = coalesce(
+      (select c.session_id from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot'),
+      (select l.id from svc.sessions l where l.agent_id = a.id and l.live order by l.id desc limit 1))
     left join svc.generated_resources g
       on g.project_id = a.project_id and g.kind = 'Environment' and g.name = a.spec ->> 'environment'
    where s.live and (s.revision < a.revision or g.updated_at > s.started_at) and s.state in ('queued', 'idle', 'suspended', 'blocked')
@@ -115,7 +116,7 @@ const replaceableText = `with auto as (
     join lateral (select id, project_id, agent, agent_id, state, ended_at from svc.sessions
                    where ${fromTheLastOf('a')} limit 1) s on s.project_id = a.project_id and s.agent = a.name
    where s.state = 'failed' and s.agent_id = a.id
-     and not exists (select from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot')
+     and not exists (select from svc.sessions l where l.agent_id = a.id and l.live)
   )
   select found.*, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
          (select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread' limit 1) as thread
