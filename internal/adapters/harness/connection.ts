@@ -259,9 +259,8 @@ export class HarnessConnection {
 
   async #attempt(method: string, params: unknown, limitMs: number): Promise<TurnAnswer> {
     const answer = this.#request(method, params);
-    if (await expires(answer, limitMs)) {
+    if (await expires(answer, limitMs))
       this.#fail('timeout', `the harness did not answer ${method} within ${limitMs} ms`);
-    }
     return answer;
   }
 
@@ -327,8 +326,7 @@ export class HarnessConnection {
         // Another process would not know of it.
         this.#options.listener.follower?.waits(end, 'answer');
       } else if (mapped !== undefined && mapped.kind !== 'usage' && mapped.kind !== 'notice') {
-        this.#turn.active = true;
-        this.#turn.told = undefined;
+        [this.#turn.active, this.#turn.told] = [true, undefined];
       }
     }
     return mapped;
@@ -336,6 +334,8 @@ export class HarnessConnection {
 
   async #onRequest(method: string, params: unknown, signal: AbortSignal): Promise<unknown> {
     if (method !== 'session/request_permission') throw RequestError.methodNotFound(method);
+    // What it was given leave for it does, whether it tells of that or not.
+    if (this.#turn !== undefined) this.#turn.active = true;
     const request = mapPermission(params, this.#options.limits.maxTextBytes, this.#categories);
     // What was told before the question is known before it.
     await this.#updates;

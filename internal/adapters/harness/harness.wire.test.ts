@@ -198,3 +198,32 @@ test('close ends a turn as lost, twice is once, and nothing is accepted afterwar
   assert.deepEqual(await process.exited, { code: 0, signal: null });
   assert.equal((await connection.prompt(['more'])).kind, 'lost');
 });
+
+/** Asks for leave, goes by the answer, and ends its turn without another word. */
+const asking = `
+  const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const answers = { 'initialize': ${capable}, 'session/new': { sessionId: 's' } };
+  let prompt;
+  require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    if (id === 'leave') say({ id: prompt, result: { stopReason: 'end_turn' } });
+    else if (method === 'session/prompt') {
+      prompt = id;
+      const options = [{ optionId: 'yes', name: 'Yes', kind: 'allow_once' }];
+      const params = { sessionId: 's', toolCall: { toolCallId: 't', title: 'deploy' }, options };
+      say({ id: 'leave', method: 'session/request_permission', params });
+    } else if (id !== undefined) say({ id, result: answers[method] ?? {} });
+  });`;
+
+test('a turn in which a harness was given leave is not silent: it would do the same again', async (t) => {
+  const home = await createHome();
+  const plan = planLaunch(inputFor(home, {}));
+  const process = startProcess([globalThis.process.execPath, '-e', asking], plan.env, home.work);
+  t.after(async () => {
+    await process.end();
+    await home.remove();
+  });
+  const connection = await connectHarness({ process, plan, log, listener: recordingListener() });
+  await connection.open({ cwd: home.work, mcpServers: [] });
+  assert.equal((await connection.prompt(['deploy'])).kind, 'finished');
+});
