@@ -80,6 +80,8 @@ export interface SandboxPlace {
   write(path: string, content: Uint8Array): Promise<void>;
   /** Runs a program beside its harness. */
   exec(request: ExecRequest): AsyncIterable<ExecLine>;
+  /** How long none has run beside it. */
+  restsForMs(): number;
 }
 
 export interface HostPorts {

@@ -134,7 +134,12 @@ describe('chat tools', () => {
     };
     const written = new Map<string, string>();
     const write = async (path: string, bytes: Uint8Array) => void written.set(path, Buffer.from(bytes).toString());
-    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write, exec: () => assert.fail() });
+    bench.daemon.ctx.host?.places.set(seat.session, {
+      cwd: '/home/user/work',
+      write,
+      exec: () => assert.fail(),
+      restsForMs: () => 0,
+    });
     const [plan, hidden, other] = await read();
     assert.match(plan?.path ?? '', /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-plan\.txt$/);
     assert.deepEqual([...written], [[plan?.path, 'the plan']]);

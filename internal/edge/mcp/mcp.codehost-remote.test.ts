@@ -108,7 +108,12 @@ describe('the provider’s own tool server, where one is configured', () => {
     const made = await seat.call('issue_write', { ...at, method: 'create', title: 'See', body: file }, 'code');
     await seat.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
     const write = async (): Promise<void> => assert.fail('nothing is written');
-    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write, exec: () => assert.fail() });
+    bench.daemon.ctx.host?.places.set(seat.session, {
+      cwd: '/home/user/work',
+      write,
+      exec: () => assert.fail(),
+      restsForMs: () => 0,
+    });
     const { text } = await seat.call('download_attachment', { url: file }, 'code');
     assert.match(text, /^not-found: it is only for people who are signed in there/);
     const tries = bench.sim.log.filter((one) => one.path.startsWith('/user-attachments/files/'));
@@ -125,7 +130,12 @@ describe('the provider’s own tool server, where one is configured', () => {
     const made = await seat.call('issue_write', { ...at, method: 'create', title: 'See', body: file }, 'code');
     await seat.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
     const write = async (): Promise<void> => undefined;
-    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write, exec: () => assert.fail() });
+    bench.daemon.ctx.host?.places.set(seat.session, {
+      cwd: '/home/user/work',
+      write,
+      exec: () => assert.fail(),
+      restsForMs: () => 0,
+    });
     const from = asked.length;
     const { isError, text } = await seat.call('download_attachment', { url: file }, 'code');
     assert.equal(isError, false, text);

@@ -378,7 +378,7 @@ describe('the code host through a session’s tools', () => {
     assert.match((await get(inEvent)).text, /^not-available: .*sandbox/);
     const written = new Map<string, string>();
     const write = async (path: string, content: Uint8Array) => void written.set(path, Buffer.from(content).toString());
-    host?.places.set(reader.session, { cwd: '/home/user/work', write, exec: () => assert.fail() });
+    host?.places.set(reader.session, { cwd: '/home/user/work', write, exec: () => assert.fail(), restsForMs: () => 0 });
     const { value, text } = await get(asset);
     assert.deepEqual(
       [String(value['name']), String(value['mimeType']), Number(value['size'])],

@@ -2,7 +2,7 @@
 
 import { dirname } from 'node:path/posix';
 import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
-import type { SandboxPlace } from '../host-ports.ts';
+import type { ExecLine, ExecRequest, SandboxPlace } from '../host-ports.ts';
 import { type ExecPlace, execIn } from './exec.ts';
 
 const directoryMs = 10_000;
@@ -13,8 +13,22 @@ async function writeInto(sandbox: Sandbox, path: string, content: Uint8Array): P
   await sandbox.writeFile(path, content);
 }
 
-export const placeOf = (of: ExecPlace): SandboxPlace => ({
-  cwd: of.cwd,
-  write: (path, content) => writeInto(of.sandbox, path, content),
-  exec: (program) => execIn(of, program),
-});
+export function placeOf(of: ExecPlace): SandboxPlace {
+  let running = 0;
+  let endedAt = -Infinity;
+  async function* exec(program: ExecRequest): AsyncGenerator<ExecLine> {
+    running += 1;
+    try {
+      yield* execIn(of, program);
+    } finally {
+      running -= 1;
+      endedAt = performance.now();
+    }
+  }
+  return {
+    cwd: of.cwd,
+    write: (path, content) => writeInto(of.sandbox, path, content),
+    exec,
+    restsForMs: () => (running > 0 ? 0 : performance.now() - endedAt),
+  };
+}

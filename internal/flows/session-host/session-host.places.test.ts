@@ -59,6 +59,33 @@ describe('two places', () => {
     for (const session of [first, second, third]) await archive(session);
   });
 
+  it('are kept by a session in which somebody runs a program, until it has ended', async () => {
+    const { url, token } = bench.daemon;
+    const first = await bench.start('plain', '!say first');
+    await bench.until(first, said('first'));
+    const leave = new AbortController();
+    const exec = await fetch(`${url}/api/v1/orgs/default/projects/default/sessions/${first}/exec`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ argv: ['sh', '-c', 'echo on; exec sleep 600'] }),
+      signal: leave.signal,
+    });
+    assert.equal((await exec.body?.getReader().read())?.done, false);
+    const second = await bench.start('plain', '!say second');
+    await bench.until(second, said('second'));
+    const third = await bench.start('other', '!say third');
+    await bench.until(third, said('third'));
+    assert.deepEqual(waits(await bench.view(second)), ['idle', undefined, undefined, false], 'though it rested less');
+    assert.equal((await bench.view(first)).body['loaded'], true);
+    leave.abort();
+    await bench.send(third, '!sleep 600000');
+    await bench.until(third, runs);
+    const fourth = await bench.start('other', '!say fourth');
+    await bench.until(fourth, said('fourth'));
+    assert.equal((await bench.view(first)).body['loaded'], false);
+    for (const session of [first, second, third, fourth]) await archive(session);
+  });
+
   it('that are taken make others wait, who say so with their number in the queue, projects in turn', async () => {
     const { api } = bench.daemon;
     const org = '/api/v1/orgs/default/projects';

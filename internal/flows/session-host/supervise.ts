@@ -51,7 +51,7 @@ export interface Running {
   /** The daemon stops. */
   drain(): void;
   readonly projectId: string;
-  /** How long it has been between two turns with nothing to hear; undefined: it is not. */
+  /** How long it has been between two turns with nothing to hear and no program of a person beside it; undefined: it is not. */
   restsForMs(): number | undefined;
   /** Gives its place up where it still rests. */
   unload(): void;
@@ -111,7 +111,11 @@ export class Supervisor {
     return {
       lease: session,
       projectId: session.projectId,
-      restsForMs: () => conversation.restsForMs(),
+      restsForMs: () => {
+        const ms = conversation.restsForMs();
+        const beside = this.#ports.places.get(session.sessionId)?.restsForMs() ?? Infinity;
+        return ms === undefined || beside === 0 ? undefined : Math.min(ms, beside);
+      },
       unload: () => conversation.unload(),
       isLeaving: () => conversation.isLeaving(),
       hasLeft: () => hold.hasLeft === true,
