@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -116,6 +116,20 @@ describe('the environment of a session', () => {
     const { reason } = await bench.until(second, ({ state }) => state === 'failed');
     assert.match(reason ?? '', /memoryMB 1024; its preset and project allow 512/);
     assert.equal((await bench.daemon.api('PATCH', 'P', { limits: null })).status, 200);
+  });
+
+  it('is told to be set up while that goes on', async () => {
+    const release = join(bench.daemon.dataDir, 'release');
+    const commands = [`until [ -e '${release}' ]; do sleep 0.1; done`];
+    await bench.apply({ waits: { environment: environment({ name: 'waits', setup: [{ name: 'long', commands }] }) } });
+    const session = await bench.start('waits', '!say up');
+    const stages = (view: Pick<SessionView, 'body'>) =>
+      (view.body['provisioning'] ?? []) as unknown as { stage: string; name?: string; ms: number }[];
+    const going = await bench.until(session, (view) => stages(view).some(({ name }) => name === 'long'));
+    assert.equal(going.state, 'provisioning');
+    await writeFile(release, '');
+    const { body } = await bench.until(session, idle);
+    assert.equal(stages({ body }).filter(({ stage }) => stage === 'setup').length, 1);
   });
 
   it('is set up once for a cache key, and again for another', async () => {

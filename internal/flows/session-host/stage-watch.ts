@@ -12,6 +12,12 @@ type Stage = ProvisioningStage['stage'];
 /** A stage that takes longer is told while it goes on. */
 const goingMs = 1_000;
 
+interface Step {
+  readonly name: string;
+  readonly at: Date;
+  readonly cache?: 'hit' | 'miss';
+}
+
 export class StageWatch {
   readonly #ctx: FlowContext;
   readonly #lease: Lease;
@@ -19,7 +25,8 @@ export class StageWatch {
   /** How its sandbox came to be. */
   path: 'cold' | 'reopened' | 'restored' = 'cold';
   readonly #stages: ProvisioningStage[] = [];
-  #step: { readonly name: string; readonly at: Date; readonly cache?: 'hit' | 'miss' } | undefined;
+  #step: Step | undefined;
+  #going: NodeJS.Timeout | undefined;
 
   #told: Promise<void> = Promise.resolve();
   /** When the step that comes next began: with what its cache has. */
@@ -82,7 +89,9 @@ export class StageWatch {
     this.#mark = this.#ctx.runtime.now();
     return ({ name, cache }) => {
       this.#closeStep();
-      this.#step = { name, at: this.#mark, ...(cache !== 'none' && { cache }) };
+      const step: Step = { name, at: this.#mark, ...(cache !== 'none' && { cache }) };
+      this.#step = step;
+      this.#going = setTimeout(() => void this.#tell([...this.#stages, this.#stageOf(step)]), goingMs);
     };
   }
 
@@ -97,12 +106,16 @@ export class StageWatch {
   }
 
   #closeStep(): void {
+    clearTimeout(this.#going);
     const step = this.#step;
     this.#step = undefined;
     if (step === undefined) return;
-    const { at, ...rest } = step;
-    this.#stages.push({ stage: 'setup', ...rest, at: at.toISOString(), ms: this.#since(at) });
+    this.#stages.push(this.#stageOf(step));
     this.#mark = this.#ctx.runtime.now();
+  }
+
+  #stageOf({ at, ...rest }: Step): ProvisioningStage {
+    return { stage: 'setup', ...rest, at: at.toISOString(), ms: this.#since(at) };
   }
 
   #since(at: Date): number {
