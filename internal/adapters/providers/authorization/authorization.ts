@@ -74,6 +74,11 @@ function failureOf(error: unknown): OauthFailure {
   return new OauthFailure('unknown', 'the answer of the authorization server cannot be read');
 }
 
+/** As RFC 6749 writes it, and as an address can hold it. */
+const clientIdPattern = /^[\x20-\x7e]{1,2048}$/;
+/** In seconds, the year 10000: what a server says beyond it is no date of anybody's. */
+const endless = 253_402_300_800;
+
 /** Registers a client; native where it is reached by plain http. Throws OauthFailure `client-needed`. */
 export async function register(
   reach: Reach,
@@ -96,10 +101,11 @@ export async function register(
     const known = (['client_secret_basic', 'client_secret_post'] as const).find((one) => one === method);
     const secret = typeof made['client_secret'] === 'string' ? made['client_secret'] : undefined;
     const ends = made['client_secret_expires_at'];
+    if (!clientIdPattern.test(made.client_id)) throw new OauthFailure('unknown', 'the answer names no usable client');
     return {
       client: { id: made.client_id, method: secret === undefined ? 'none' : (known ?? methodFor(server, true)) },
       secret,
-      expiresAt: typeof ends === 'number' && ends > 0 ? new Date(ends * 1_000) : null,
+      expiresAt: typeof ends === 'number' && ends > 0 && ends < endless ? new Date(ends * 1_000) : null,
     };
   } catch (error) {
     const { message } = failureOf(error);

@@ -6,7 +6,7 @@ import { challengeOf, isWithin, scopesIn } from '../../../core/consent/consent.t
 import { addressFault, initialize, OauthFailure, type Reach, send } from './request.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
-/** Of an authorization server, what later steps need; kept with what came of it. Names as in RFC 8414. */
+/** Of an authorization server, what later steps need, of its lists no other word; kept with what came of it. Names as in RFC 8414. */
 export interface Server {
   readonly issuer: string;
   readonly authorization_endpoint: string;
@@ -41,7 +41,7 @@ export async function discoverResource(reach: Reach, address: string): Promise<P
     const found = await readJson(reach, one);
     if (found === undefined) continue;
     const { resource, authorization_servers: servers, scopes_supported: supported } = found;
-    if (typeof resource !== 'string' || !isWithin(resource, address)) {
+    if (typeof resource !== 'string' || !isPlain(resource) || !isWithin(resource, address)) {
       throw failed('the metadata of the resource names another resource');
     }
     const issuer = Array.isArray(servers) ? (servers as unknown[])[0] : undefined;
@@ -110,18 +110,26 @@ async function processed(issuer: URL, response: Response): Promise<oauth.Authori
   }
 }
 
+/** Whether a text can be kept, and said again as it was said: its types are its author's word alone. */
+const isPlain = (text: string): boolean => text.isWellFormed() && !/\p{Cc}/u.test(text);
+
+/** Of a list that anybody wrote, the words that are looked for; undefined where there is no list. */
+const wordsOf = (list: unknown, words: readonly string[]): string[] | undefined =>
+  Array.isArray(list) ? words.filter((word) => (list as unknown[]).includes(word)) : undefined;
+
 function usable(reach: Reach, found: oauth.AuthorizationServer): Server {
   const { authorization_endpoint, token_endpoint } = found;
   const isUsable = (address: unknown): address is string =>
-    typeof address === 'string' && addressFault(reach, address) === undefined;
-  if (!isUsable(authorization_endpoint) || !isUsable(token_endpoint)) {
+    typeof address === 'string' && isPlain(address) && addressFault(reach, address) === undefined;
+  if (!isPlain(found.issuer) || !isUsable(authorization_endpoint) || !isUsable(token_endpoint)) {
     throw failed('the authorization server has no usable endpoints');
   }
-  if (!(found.code_challenge_methods_supported ?? []).includes('S256')) {
+  if (!wordsOf(found.code_challenge_methods_supported, ['S256'])?.includes('S256')) {
     throw new OauthFailure('pkce-missing', 'the authorization server does not say that it takes PKCE with S256');
   }
   const { revocation_endpoint, registration_endpoint } = found;
-  const methods = found.token_endpoint_auth_methods_supported;
+  const methods = wordsOf(found.token_endpoint_auth_methods_supported, ['client_secret_basic', 'client_secret_post']);
+  const scopes = wordsOf(found.scopes_supported, ['offline_access']);
   return {
     issuer: found.issuer,
     authorization_endpoint,
@@ -130,7 +138,7 @@ function usable(reach: Reach, found: oauth.AuthorizationServer): Server {
     ...(isUsable(registration_endpoint) && { registration_endpoint }),
     authorization_response_iss_parameter_supported: found.authorization_response_iss_parameter_supported === true,
     client_id_metadata_document_supported: found['client_id_metadata_document_supported'] === true,
-    ...(Array.isArray(methods) && { token_endpoint_auth_methods_supported: methods }),
-    ...(Array.isArray(found.scopes_supported) && { scopes_supported: found.scopes_supported }),
+    ...(methods !== undefined && { token_endpoint_auth_methods_supported: methods }),
+    ...(scopes !== undefined && { scopes_supported: scopes }),
   };
 }

@@ -1,0 +1,105 @@
+// What an authorization server may say that no honest one says, and what honest ones say a little amiss: the person who
+// connects is told which it is, and what was given is not lost over what stands beside it.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, beforeEach, test } from 'node:test';
+import { createToolBench, type ToolBench } from '../../internal/edge/mcp/mcp-testkit.ts';
+
+interface Said {
+  readonly [name: string]: unknown;
+}
+type Answer = readonly [status: number, body: Said | string];
+
+let bench: ToolBench;
+let server: Server;
+let origin = '';
+/** Added to what the server says honestly. */
+let resource: Said = {};
+let metadata: Said = {};
+let client: Said = {};
+let token: () => Answer = () => [200, given];
+const given = { access_token: 'held', token_type: 'Bearer', expires_in: 3_600, refresh_token: 'next' };
+let exchanges = 0;
+
+function answer(path: string, authorization: string | undefined): Answer {
+  if (path.startsWith('/.well-known/oauth-protected-resource')) {
+    return [200, { resource: `${origin}/mcp`, authorization_servers: [origin], ...resource }];
+  }
+  if (path.startsWith('/.well-known/oauth-authorization-server')) {
+    const honest = {
+      issuer: origin,
+      authorization_endpoint: `${origin}/authorize`,
+      token_endpoint: `${origin}/token`,
+      registration_endpoint: `${origin}/register`,
+      code_challenge_methods_supported: ['S256'],
+    };
+    return [200, { ...honest, ...metadata }];
+  }
+  if (path === '/register') return [201, { client_id: 'registered', ...client }];
+  if (path === '/token') {
+    exchanges += 1;
+    return token();
+  }
+  if (path === '/mcp') return [authorization === undefined ? 401 : 200, {}];
+  return [404, {}];
+}
+
+before(async () => {
+  server = createServer((request, response) => {
+    request.resume().once('end', () => {
+      const [status, body] = answer((request.url ?? '').split('?')[0] ?? '', request.headers.authorization);
+      response.writeHead(status, { 'content-type': 'application/json' });
+      const text = typeof body === 'string' ? body : JSON.stringify(body);
+      response.end(text.replace('"deep"', '['.repeat(100_000) + ']'.repeat(100_000)));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  bench = await createToolBench({ config: { allowPrivateNetwork: true } });
+});
+after(async () => {
+  await bench.stop();
+  server.close();
+});
+beforeEach(async () => {
+  [resource, metadata, client] = [{}, {}, {}];
+  token = () => [200, given];
+  await bench.daemon.ctx.db.query('delete from svc.oauth_clients');
+});
+
+let next = 1;
+async function begun(): Promise<{ name: string; status: number; body: Said }> {
+  const name = `docs-${next++}`;
+  const made = await bench.daemon.api('POST', 'P/connections', { provider: 'mcp', name, url: `${origin}/mcp` });
+  assert.equal(made.status, 201);
+  const { status, body } = await bench.daemon.api('POST', `P/connections/${name}/authorize`, {});
+  return { name, status, body };
+}
+
+test('words that nobody can keep or read are a reason of the server, not an error of the service', async () => {
+  const unknown = { client_secret: 'x', client_secret_expires_at: 1e15 };
+  for (const [what, said, code] of [
+    ['a resource with NUL', () => (resource = { resource: `${origin}/mcp\0` }), 'discovery-failed'],
+    ['an issuer with NUL', () => (metadata = { issuer: `${origin}\0` }), 'discovery-failed'],
+    ['an address with NUL', () => (metadata = { token_endpoint: `${origin}/t\0` }), 'discovery-failed'],
+    ['half a character', () => (metadata = { authorization_endpoint: `${origin}/a\ud800` }), 'discovery-failed'],
+    ['a number of methods', () => (metadata = { code_challenge_methods_supported: 5 }), 'pkce-missing'],
+    ['a text of methods', () => (metadata = { code_challenge_methods_supported: 'plain S256' }), 'pkce-missing'],
+    ['a client with NUL', () => (client = { client_id: 'a\0b' }), 'client-needed'],
+    ['a client as long as a book', () => (client = { client_id: 'a'.repeat(100_000) }), 'client-needed'],
+    ['a revocation with NUL', () => (metadata = { revocation_endpoint: `${origin}/r\0` }), undefined],
+    ['scopes that are none', () => (metadata = { scopes_supported: ['\ud800', 1, {}] }), undefined],
+    ['proofs below proofs', () => (metadata = { token_endpoint_auth_methods_supported: ['deep'] }), undefined],
+    ['a secret of all time', () => (client = unknown), undefined],
+  ] as const) {
+    await bench.daemon.ctx.db.query('delete from svc.oauth_clients');
+    [resource, metadata, client] = [{}, {}, {}];
+    said();
+    const { status, body } = await begun();
+    assert.deepEqual([status, body['code']], code === undefined ? [201, undefined] : [422, code], what);
+  }
+});
