@@ -103,3 +103,25 @@ test('words that nobody can keep or read are a reason of the server, not an erro
     assert.deepEqual([status, body['code']], code === undefined ? [201, undefined] : [422, code], what);
   }
 });
+
+/** The browser of one that began comes back with this beside its state: what the attempt and the connection are then. */
+async function returned(query: string): Promise<{ name: string; attempt: Said; status: unknown }> {
+  const { name, body } = await begun();
+  const state = new URL(String(body['authorizationUrl'])).searchParams.get('state');
+  await fetch(`${bench.daemon.url}/oauth/callback?state=${state}${query}`, { redirect: 'manual' });
+  const attempt = await bench.daemon.api('GET', `P/connections/${name}/attempts/${String(body['attemptId'])}`);
+  const { body: connection } = await bench.daemon.api('GET', `P/connections/${name}`);
+  return { name, attempt: attempt.body, status: connection['status'] };
+}
+
+test('a browser that comes back without a code has failed: nothing was sent, so nothing is uncertain', async () => {
+  for (const query of ['', '&code=', '&code=a&code=b']) {
+    const before = exchanges;
+    const { attempt, status } = await returned(query);
+    assert.deepEqual(
+      [attempt['status'], attempt['reason'], status, exchanges - before],
+      ['failed', 'invalid_response', 'authorization_required', 0],
+      query,
+    );
+  }
+});

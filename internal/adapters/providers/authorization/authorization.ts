@@ -146,7 +146,11 @@ export type Returned = ReturnType<typeof oauth.validateAuthResponse>;
 /** Throws OauthFailure `issuer-mismatch` (also where a promised `iss` is absent) or `refused`. Nothing is sent. */
 export function readCallback(server: Server, client: Client, parameters: URLSearchParams, state: string): Returned {
   try {
-    return oauth.validateAuthResponse(asServer(server), asClient(client), parameters, state);
+    const returned = oauth.validateAuthResponse(asServer(server), asClient(client), parameters, state);
+    // What has no code to exchange is over here: of what was never sent, nothing is unknown.
+    const [code, ...more] = parameters.getAll('code');
+    if (code === undefined || code === '' || more.length > 0) throw new Error('not one code');
+    return returned;
   } catch (error) {
     if (error instanceof oauth.AuthorizationResponseError) {
       const detail = detailOf(error.error);
