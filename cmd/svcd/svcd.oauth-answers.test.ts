@@ -125,3 +125,31 @@ test('a browser that comes back without a code has failed: nothing was sent, so 
     );
   }
 });
+
+test('a token is taken whatever stands beside it, and an error in its place is a refusal', async () => {
+  for (const beside of [
+    { expires_in: null },
+    { expires_in: -1 },
+    { expires_in: 'soon' },
+    { expires_in: '' },
+    { refresh_token: null },
+    { refresh_token: '' },
+    { scope: null },
+    { scope: ['read'] },
+    { id_token: null },
+  ]) {
+    token = () => [200, { ...given, ...beside }];
+    const { attempt, status } = await returned('&code=' + `code-${next}`);
+    assert.deepEqual([attempt['status'], status], ['completed', 'active'], JSON.stringify(beside));
+  }
+  for (const [said, state, reason] of [
+    [{ error: 'bad_verification_code' }, 'failed', 'bad_verification_code'],
+    [{ ...given, access_token: 'a\r\nb: c' }, 'uncertain', 'no-answer'],
+    ['[]', 'uncertain', 'no-answer'],
+    ['nothing', 'uncertain', 'no-answer'],
+  ] as const) {
+    token = () => [200, said];
+    const { attempt } = await returned('&code=' + `code-${next}`);
+    assert.deepEqual([attempt['status'], attempt['reason']], [state, reason], JSON.stringify(said));
+  }
+});

@@ -165,6 +165,36 @@ export function readCallback(server: Server, client: Client, parameters: URLSear
   }
 }
 
+/**
+ * A token answer as its reader takes it. What is optional and says nothing that can be read was not said: a life of null or
+ * less than nothing is none, and what came beside it is not lost. An error in place of a token is one, whatever its status.
+ */
+async function readable(response: Response): Promise<Response> {
+  if (response.status !== 200) return response;
+  const body = Object((await response.json()) as unknown) as { readonly [name: string]: unknown };
+  const textAt = (name: string): string | undefined => {
+    const value = body[name];
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const token = textAt('access_token');
+  const error = textAt('error');
+  if (token === undefined && error !== undefined) {
+    const detail = detailOf(error);
+    throw new OauthFailure('refused', `the authorization server refused: ${detail}`, detail);
+  }
+  // No request could carry it.
+  if (token === undefined || !tokenPattern.test(token)) throw new OauthFailure('unknown', 'it gave no usable token');
+  const life = body['expires_in'];
+  const seconds = typeof life === 'number' ? life : Number(textAt('expires_in') ?? Number.NaN);
+  const read = {
+    access_token: token,
+    ...(Number.isFinite(seconds) && seconds >= 0 && { expires_in: seconds }),
+    ...Object.fromEntries(['token_type', 'id_token', 'refresh_token', 'scope'].map((name) => [name, textAt(name)])),
+  };
+  return new Response(JSON.stringify(read), { status: 200, headers: response.headers });
+}
+
+const tokenPattern = /^[\x21-\x7e]+$/;
 const resourceOf = (resource: string | null) => (resource === null ? {} : { additionalParameters: { resource } });
 const tokensOf = (answer: oauth.TokenEndpointResponse): Tokens => ({
   accessToken: answer.access_token,
@@ -193,7 +223,7 @@ export async function exchange(
       verifier,
       options,
     );
-    return tokensOf(await oauth.processAuthorizationCodeResponse(server, client, response));
+    return tokensOf(await oauth.processAuthorizationCodeResponse(server, client, await readable(response)));
   } catch (error) {
     throw failureOf(error);
   }
@@ -209,7 +239,7 @@ export async function refresh(
   try {
     const options = { ...through(reach), ...resourceOf(by.resource) };
     const response = await oauth.refreshTokenGrantRequest(server, client, proof(at.identity), by.refreshToken, options);
-    return tokensOf(await oauth.processRefreshTokenResponse(server, client, response));
+    return tokensOf(await oauth.processRefreshTokenResponse(server, client, await readable(response)));
   } catch (error) {
     throw failureOf(error);
   }
