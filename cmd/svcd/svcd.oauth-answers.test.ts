@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { after, before, beforeEach, test } from 'node:test';
 import { createToolBench, type ToolBench } from '../../internal/edge/mcp/mcp-testkit.ts';
 
@@ -20,11 +21,11 @@ let origin = '';
 let resource: Said = {};
 let metadata: Said = {};
 let client: Said = {};
-let token: () => Answer = () => [200, given];
+let token: (grant: string) => Answer | Promise<Answer> = () => [200, given];
 const given = { access_token: 'held', token_type: 'Bearer', expires_in: 3_600, refresh_token: 'next' };
 let exchanges = 0;
 
-function answer(path: string, authorization: string | undefined): Answer {
+function answer(path: string, authorization: string | undefined, body: string): Answer | Promise<Answer> {
   if (path.startsWith('/.well-known/oauth-protected-resource')) {
     return [200, { resource: `${origin}/mcp`, authorization_servers: [origin], ...resource }];
   }
@@ -41,20 +42,26 @@ function answer(path: string, authorization: string | undefined): Answer {
   if (path === '/register') return [201, { client_id: 'registered', ...client }];
   if (path === '/token') {
     exchanges += 1;
-    return token();
+    return token(new URLSearchParams(body).get('grant_type') ?? '');
   }
-  if (path === '/mcp') return [authorization === undefined ? 401 : 200, {}];
+  const done = { jsonrpc: '2.0', id: 1, result: { content: [{ type: 'text', text: 'done' }] } };
+  if (path === '/mcp') return authorization === undefined ? [401, {}] : [200, done];
   return [404, {}];
 }
 
 before(async () => {
   server = createServer((request, response) => {
-    request.resume().once('end', () => {
-      const [status, body] = answer((request.url ?? '').split('?')[0] ?? '', request.headers.authorization);
+    void (async () => {
+      const asked = await text(request);
+      const [status, body] = await answer(
+        (request.url ?? '').split('?')[0] ?? '',
+        request.headers.authorization,
+        asked,
+      );
       response.writeHead(status, { 'content-type': 'application/json' });
-      const text = typeof body === 'string' ? body : JSON.stringify(body);
-      response.end(text.replace('"deep"', '['.repeat(100_000) + ']'.repeat(100_000)));
-    });
+      const said = typeof body === 'string' ? body : JSON.stringify(body);
+      response.end(said.replace('"deep"', '['.repeat(100_000) + ']'.repeat(100_000)));
+    })();
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -76,6 +83,9 @@ async function begun(): Promise<{ name: string; status: number; body: Said }> {
   const name = `docs-${next++}`;
   const made = await bench.daemon.api('POST', 'P/connections', { provider: 'mcp', name, url: `${origin}/mcp` });
   assert.equal(made.status, 201);
+  return again(name);
+}
+async function again(name: string): Promise<{ name: string; status: number; body: Said }> {
   const { status, body } = await bench.daemon.api('POST', `P/connections/${name}/authorize`, {});
   return { name, status, body };
 }
@@ -105,8 +115,8 @@ test('words that nobody can keep or read are a reason of the server, not an erro
 });
 
 /** The browser of one that began comes back with this beside its state: what the attempt and the connection are then. */
-async function returned(query: string): Promise<{ name: string; attempt: Said; status: unknown }> {
-  const { name, body } = await begun();
+async function returned(query: string, at = begun()): Promise<{ name: string; attempt: Said; status: unknown }> {
+  const { name, body } = await at;
   const state = new URL(String(body['authorizationUrl'])).searchParams.get('state');
   await fetch(`${bench.daemon.url}/oauth/callback?state=${state}${query}`, { redirect: 'manual' });
   const attempt = await bench.daemon.api('GET', `P/connections/${name}/attempts/${String(body['attemptId'])}`);
@@ -152,4 +162,39 @@ test('a token is taken whatever stands beside it, and an error in its place is a
     const { attempt } = await returned('&code=' + `code-${next}`);
     assert.deepEqual([attempt['status'], attempt['reason']], [state, reason], JSON.stringify(said));
   }
+});
+
+/** Its token is over, and asked for: what the connection is then. */
+async function refreshed(name: string): Promise<unknown[]> {
+  await expire(name);
+  const { body } = await bench.daemon.api('POST', `P/connections/${name}/check`, {});
+  return [body['status'], body['reason']];
+}
+const expire = (name: string): Promise<unknown> =>
+  bench.daemon.ctx.db.query(
+    `update svc.oauth_grants g set expires_at = now() - interval '1 second', refresh_at = now() - interval '1 second'
+       from svc.connections c where c.id = g.connection_id and c.name = $1::text`,
+    [name],
+  );
+const clientOf = ({ body }: { body: Said }): string | null =>
+  new URL(String(body['authorizationUrl'])).searchParams.get('client_id');
+
+test('a client that its server does not know any more at a refresh is registered anew by the next consent', async () => {
+  const { name } = await returned(`&code=first-${next}`);
+  client = { client_id: 'anew' };
+  token = () => [401, { error: 'invalid_client' }];
+  assert.deepEqual(await refreshed(name), ['authorization_required', 'invalid_client']);
+  assert.equal(clientOf(await again(name)), 'anew');
+});
+
+test('a connection whose registered client is gone asks for a consent, not for a server that is there', async () => {
+  client = { client_id: 'one', client_secret: 'its', client_secret_expires_at: 0 };
+  const { name } = await returned(`&code=first-${next}`);
+  // Another connection learns that the server has forgotten the client, which is the organization's.
+  token = () => [401, { error: 'invalid_client' }];
+  await returned(`&code=other-${next}`);
+  token = () => [200, given];
+  client = { client_id: 'two', client_secret: 'its', client_secret_expires_at: 0 };
+  assert.deepEqual(await refreshed(name), ['authorization_required', 'credential-refused']);
+  assert.equal(clientOf(await again(name)), 'two');
 });

@@ -199,7 +199,8 @@ async function checkConsented(ctx: FlowContext, connection: SealedConnection): P
     if (error instanceof OauthFailure) return { to: 'degraded', reason: 'provider-unavailable' };
     if (!(error instanceof Fault)) throw error;
     // What has no usable grant has been told already, by whoever found that out.
-    return error.code === 'provider-unavailable' ? { to: 'degraded', reason: error.code } : undefined;
+    const isOurs = error.code === 'provider-unavailable' || error.code === 'credential-refused';
+    return isOurs ? { to: 'degraded', reason: error.code } : undefined;
   }
 }
 

@@ -23,6 +23,7 @@ import {
 import { connectionById, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { lifeOf, scopesIn, stepUp } from '../../core/consent/consent.ts';
+import { forgetOauthClient } from '../../adapters/store/connections/oauth-attempts.ts';
 import type { ConnectionStatus } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -199,12 +200,17 @@ async function owned(ctx: FlowContext, at: Owned): Promise<HeldToken> {
 }
 
 async function failedRefresh(ctx: FlowContext, at: Owned, error: OauthFailure | Fault): Promise<HeldToken> {
-  const { connection, owner, present } = at;
-  const word = error instanceof OauthFailure ? error.word : 'unsent';
+  const { connection, grant, owner, present } = at;
+  const client = grant.client as unknown as KnownClient;
+  const { issuer } = grant.server as unknown as Server;
+  // What the service registered and has no more, nobody can give back to it: the next consent registers anew.
+  const isClientGone = error instanceof Fault && error.code === 'credential-refused' && client.kind === 'dynamic';
+  const word = isClientGone ? 'refused' : error instanceof OauthFailure ? error.word : 'unsent';
   const status = word === 'unsent' ? 'ready' : word === 'refused' ? 'ended' : 'uncertain';
   const reason = error instanceof OauthFailure ? (error.detail ?? word) : error.code;
   const now = ctx.runtime.now();
   await ctx.db.tx(async (tx) => {
+    if (reason === 'invalid_client') await forgetOauthClient(tx, grant.orgId, issuer, client.id);
     if (!(await endOauthRefresh(tx, { connectionId: connection.id, owner, now }, { status }))) return;
     if (status === 'ended') await told(ctx, tx, connection, 'authorization_required', reason);
     if (status === 'uncertain') await told(ctx, tx, connection, 'uncertain', 'refresh-outcome-unknown');
@@ -212,6 +218,7 @@ async function failedRefresh(ctx: FlowContext, at: Owned, error: OauthFailure | 
   ctx.runtime.log.warn({ connectionId: connection.id, reason, status }, 'oauth.refresh_failed');
   if (status !== 'ready') throw authorizationRequired(connection.name);
   if (present !== undefined) return present;
+  if (error instanceof Fault) throw error;
   throw outsideFault('provider-unavailable', 'the authorization server cannot be reached; nothing was done');
 }
 
