@@ -198,3 +198,29 @@ test('a connection whose registered client is gone asks for a consent, not for a
   assert.deepEqual(await refreshed(name), ['authorization_required', 'credential-refused']);
   assert.equal(clientOf(await again(name)), 'two');
 });
+
+test('a call whose refresh is overtaken by a new consent goes on with what that gave', async () => {
+  const { name } = await returned(`&code=first-${next}`);
+  const remote = { kind: 'mcp_remote', url: 'https://x.example/mcp', auth: { kind: 'mcp_oauth', connection: name } };
+  await bench.apply({ reader: { tools: { docs: remote } } });
+  // Authors write https alone; the server of this test has no certificate.
+  await bench.daemon.ctx.db.query(
+    `update svc.agent_revisions set spec = replace(spec::text, 'https://x.example/mcp', $1::text)::jsonb`,
+    [`${origin}/mcp`],
+  );
+  const seat = await bench.start('reader');
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'read', arguments: {} } };
+  for (const late of [
+    [400, { error: 'invalid_grant' }],
+    [200, { ...given, access_token: 'late' }],
+  ] as const) {
+    await expire(name);
+    token = async (grant) => {
+      if (grant !== 'refresh_token') return [200, { ...given, access_token: 'newer' }];
+      const { status } = await returned(`&code=${late[0]}-${next++}`, again(name));
+      assert.equal(status, 'active');
+      return late;
+    };
+    assert.match(await (await seat.post('docs', message)).text(), /"text":"done"/);
+  }
+});

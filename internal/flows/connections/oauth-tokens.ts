@@ -24,6 +24,7 @@ import { connectionById, type SealedConnection } from '../../adapters/store/secr
 import { failpoint } from '../../base/failpoint.ts';
 import { lifeOf, scopesIn, stepUp } from '../../core/consent/consent.ts';
 import { forgetOauthClient } from '../../adapters/store/connections/oauth-attempts.ts';
+import { dropToken } from '../../adapters/store/secrets/oauth-tokens.ts';
 import type { ConnectionStatus } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -165,7 +166,8 @@ interface Owned {
   readonly present: HeldToken | undefined;
 }
 
-async function owned(ctx: FlowContext, at: Owned): Promise<HeldToken> {
+/** Undefined: somebody consented anew while the server was asked, or gave the connection up. */
+async function owned(ctx: FlowContext, at: Owned): Promise<HeldToken | undefined> {
   const { connection, grant, owner, refreshToken } = at;
   const server = grant.server as unknown as Server;
   const client = grant.client as unknown as KnownClient;
@@ -184,22 +186,23 @@ async function owned(ctx: FlowContext, at: Owned): Promise<HeldToken> {
   }
   const generation = grant.generation + 1;
   const now = ctx.runtime.now();
-  await ctx.db.tx(async (tx) => {
+  const isKept = await ctx.db.tx(async (tx) => {
     // A server that gives no new one lets the old one go on.
     const next = { accessToken: tokens.accessToken, refreshToken: tokens.refreshToken ?? refreshToken };
     const binding = tokenBinding({ ...grant, generation });
     const tokenId = await keepSealed(ctx, tx, binding, JSON.stringify(next));
     const scopes = tokens.scope === undefined ? null : scopesIn(tokens.scope);
     const end: RefreshEnd = { status: 'ready', tokenId, scopes, ...lifeOf(tokens.expiresInSeconds, now) };
-    if (!(await endOauthRefresh(tx, { connectionId: connection.id, owner, now }, end))) {
-      throw authorizationRequired(connection.name);
-    }
+    if (await endOauthRefresh(tx, { connectionId: connection.id, owner, now }, end)) return true;
+    await dropToken(tx, tokenId);
+    return false;
   });
+  if (!isKept) return undefined;
   ctx.runtime.log.info({ connectionId: connection.id, generation }, 'oauth.refreshed');
   return { accessToken: tokens.accessToken, generation };
 }
 
-async function failedRefresh(ctx: FlowContext, at: Owned, error: OauthFailure | Fault): Promise<HeldToken> {
+async function failedRefresh(ctx: FlowContext, at: Owned, error: OauthFailure | Fault): Promise<HeldToken | undefined> {
   const { connection, grant, owner, present } = at;
   const client = grant.client as unknown as KnownClient;
   const { issuer } = grant.server as unknown as Server;
@@ -209,13 +212,15 @@ async function failedRefresh(ctx: FlowContext, at: Owned, error: OauthFailure | 
   const status = word === 'unsent' ? 'ready' : word === 'refused' ? 'ended' : 'uncertain';
   const reason = error instanceof OauthFailure ? (error.detail ?? word) : error.code;
   const now = ctx.runtime.now();
-  await ctx.db.tx(async (tx) => {
+  const isMine = await ctx.db.tx(async (tx) => {
     if (reason === 'invalid_client') await forgetOauthClient(tx, grant.orgId, issuer, client.id);
-    if (!(await endOauthRefresh(tx, { connectionId: connection.id, owner, now }, { status }))) return;
+    if (!(await endOauthRefresh(tx, { connectionId: connection.id, owner, now }, { status }))) return false;
     if (status === 'ended') await told(ctx, tx, connection, 'authorization_required', reason);
     if (status === 'uncertain') await told(ctx, tx, connection, 'uncertain', 'refresh-outcome-unknown');
+    return true;
   });
   ctx.runtime.log.warn({ connectionId: connection.id, reason, status }, 'oauth.refresh_failed');
+  if (!isMine) return undefined;
   if (status !== 'ready') throw authorizationRequired(connection.name);
   if (present !== undefined) return present;
   if (error instanceof Fault) throw error;

@@ -28,3 +28,8 @@ export async function tokenById(sql: Sql, id: string): Promise<TokenRow | undefi
   );
   return rows[0];
 }
+
+/** Destroys one that nothing names. */
+export async function dropToken(tx: Sql, id: string): Promise<void> {
+  await tx.query('delete from svc.oauth_tokens where id = $1::uuid', [id]);
+}
