@@ -180,6 +180,40 @@ describe('a connected error tracker', () => {
     assert.ok(!late.text.includes('Boom'));
   });
 
+  it('takes an answer that nests without end for one that cannot be read, and keeps its own credential to itself', async () => {
+    const org = organization(1);
+    const consent = at.simulator.consent(org);
+    const { body } = await at.callback((await at.start()).state, consent);
+    const [project] = org.projects;
+    const grantId = String(body['providerGrantId']);
+    const connection = (await at.options()).find((one) => one.id === grantId)?.name;
+    const token = String(at.simulator.installations.get(consent.installationId)?.token);
+    // A title repeats it as it is, a header as JSON may spell it.
+    const issue = { id: '95', shortId: 'API-95', title: `Boom ${token}`, status: 'unresolved', count: '1', project };
+    at.simulator.issues.set('95', issue);
+    await at.bench.apply({ deep: { tools: { errors: { kind: 'connection', provider: 'errtrack', connection } } } });
+    const seat = await at.bench.start('deep');
+    const answered = (data: string): void => {
+      const event = `{"groupID":"95","projectID":"${project?.id}","entries":[{"type":"request","data":${data}}]}`;
+      // Sent as it stands.
+      at.simulator.events.set('95', event as unknown as { readonly [key: string]: unknown });
+    };
+    answered(`{"data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`);
+    assert.match(
+      (await seat.call('get_latest_event', { issue: '95' }, 'errors')).text,
+      /^provider-unavailable: .*unreadable/,
+    );
+    answered(`{"headers":[["Authorization","Bearer \\u00${token.charCodeAt(0).toString(16)}${token.slice(1)}"]]}`);
+    for (const [tool, input, shown] of [
+      ['get_latest_event', { issue: '95' }, 'Bearer ***'],
+      ['get_issue_details', { issue: '95' }, 'Boom ***'],
+      ['search_issues', { query: 'Boom' }, 'Boom ***'],
+    ] as const) {
+      const { text } = await seat.call(tool, input, 'errors');
+      assert.deepEqual([text.includes(shown), text.includes(token)], [true, false], text);
+    }
+  });
+
   it('refreshes a credential once, however many ask, and parks an answer that was lost', async () => {
     const org = organization(1);
     const consent = at.simulator.consent(org);

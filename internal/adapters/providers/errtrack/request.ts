@@ -2,6 +2,7 @@
 
 import { Agent, request } from 'undici';
 import { guardedLookup, hostFault } from '../../../base/net/net.ts';
+import { nestsDeeper } from '../../../domain/depth.ts';
 
 /** Where the provider is and who the service is there; complete, or there is no setup. */
 export interface ErrtrackSettings {
@@ -82,10 +83,20 @@ export async function call(
   return { status: statusCode, headers, text, ms: performance.now() - began };
 }
 
-/** The JSON of an answer, undefined where it is none. */
-export function jsonOf(text: string): unknown {
+/** Far more than any event nests, and far less than what cannot be written again. */
+const levelsMax = 256;
+
+/**
+ * The JSON of an answer, undefined where it is none, or one that nests without end. `token`: what was sent along, which an
+ * answer that repeats it brings to nobody, in whatever spelling.
+ */
+export function jsonOf(text: string, token = ''): unknown {
+  if (nestsDeeper(Buffer.from(text), levelsMax)) return undefined;
   try {
-    return JSON.parse(text) as unknown;
+    const found = JSON.parse(text) as unknown;
+    if (token === '') return found;
+    const [plain, spelled] = [JSON.stringify(found), JSON.stringify(token).slice(1, -1)];
+    return plain.includes(spelled) ? (JSON.parse(plain.replaceAll(spelled, '***')) as unknown) : found;
   } catch {
     return undefined;
   }
@@ -103,7 +114,7 @@ export async function read(
   } catch (error) {
     throw error instanceof ProviderFailure ? error : new ProviderFailure('unreachable');
   }
-  const body = jsonOf(answer.text);
+  const body = jsonOf(answer.text, token);
   if (answer.status !== 200) {
     const { detail } = (body ?? {}) as { readonly detail?: unknown };
     throw new ProviderFailure(wordOf(answer.status), typeof detail === 'string' ? detail.slice(0, 200) : '');

@@ -34,7 +34,7 @@ export async function searchIssues(
   if (answer.status === 429) throw new ProviderFailure('rate-limited');
   if (answer.status === 401) throw new ProviderFailure('unauthorized');
   if (answer.status !== 200) throw new ProviderFailure('unreachable');
-  const result = objectAt(replyIn(answer)['result']);
+  const result = objectAt(replyIn(answer, at.token)['result']);
   const [first] = listAt(result['content']);
   const text = textAt(objectAt(first)['text']);
   // A token or project that the provider does not take is told in the text of an error.
@@ -43,9 +43,9 @@ export async function searchIssues(
 }
 
 /** The reply, as JSON or as the last message of a stream. */
-function replyIn({ headers, text }: ErrtrackAnswer): JsonObject {
-  if (!String(headers['content-type']).startsWith('text/event-stream')) return objectAt(jsonOf(text) as Json);
-  const data = [...text.matchAll(/^data: ?(.*)$/gm)].map((match) => objectAt(jsonOf(match[1] ?? '') as Json));
+function replyIn({ headers, text }: ErrtrackAnswer, token: string): JsonObject {
+  if (!String(headers['content-type']).startsWith('text/event-stream')) return objectAt(jsonOf(text, token) as Json);
+  const data = [...text.matchAll(/^data: ?(.*)$/gm)].map((match) => objectAt(jsonOf(match[1] ?? '', token) as Json));
   return data.findLast((one) => one['id'] === 1) ?? {};
 }
 
