@@ -173,3 +173,44 @@ test('a connection without a key takes events in alone: its checks live, and nob
   }
   assert.equal(runs.size, before);
 });
+
+/** The installation is suspended, or is back. */
+async function installation(action: 'suspend' | 'unsuspend'): Promise<void> {
+  const body = JSON.stringify({ action, installation: { id: 3 }, sender: { id: 5, login: 'ann', type: 'User' } });
+  deliveries += 1;
+  const headers = {
+    'x-github-event': 'installation',
+    'x-github-delivery': `d-${deliveries}`,
+    'x-hub-signature-256': `sha256=${createHmac('sha256', 'hook').update(body).digest('hex')}`,
+  };
+  const sent = await daemon.api('POST', intakes.get('hub') ?? '', body, { token: null, headers });
+  assert.deepEqual([sent.status, sent.body['created']], [202, true], JSON.stringify(sent.body));
+}
+
+test('what a session concludes while the installation is suspended is told as soon as it is back', async () => {
+  const older = [
+    'aaa Lint completed cancelled Superseded',
+    'ccc Lint completed success Fine',
+    'ddd Lint completed cancelled Superseded',
+  ];
+  const session = await pullRequest('synchronize', 'fff');
+  await beginCheck(daemon.ctx, session, 'lint');
+  await shows([...older, 'fff Lint in_progress - Lint']);
+  await installation('suspend');
+  await concludeCheck(daemon.ctx, session, 'lint', { conclusion: 'success', title: 'Fine', summary: 'All good' });
+  for (let tries = 0; ; tries += 1) {
+    const { rows } = await daemon.ctx.db.query<{ error: string | null }>(
+      `select report_error as error from svc.checks where session_id = $1::uuid and state = 'concluded'`,
+      [session],
+    );
+    const refused = rows.find((row) => row.error !== null);
+    if (refused !== undefined) {
+      assert.equal(refused.error, 'connection hub is suspended');
+      break;
+    }
+    assert.ok(tries < 1_500, 'it is told through a connection that is suspended');
+    await sleep(20);
+  }
+  await installation('unsuspend');
+  await shows([...older, 'fff Lint completed success Fine']);
+});

@@ -6,8 +6,10 @@ import { enqueueRouting, recordEvent } from '../adapters/store/events/events.ts'
 import { enqueueResyncs } from '../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../adapters/store/store.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
+import { retryReports } from '../adapters/store/sessions/checks.ts';
 import { type ConnectionStatus, isUsable } from '../domain/connection.ts';
 import type { Actor, FlowContext } from './context.ts';
+import { endedTheProcess } from './in-hand.ts';
 
 export interface StatusChange {
   readonly connection: {
@@ -97,5 +99,9 @@ export async function recordStatusChange(
     receivedAt: now,
   });
   await enqueueRouting(tx, ctx.ingest, [connection.projectId]);
+  // What failed for want of this connection, or of what it lacked, is tried again.
+  if (to === 'active') {
+    await retryReports(tx, { projectId: connection.projectId, connectionId: connection.id, parked: endedTheProcess });
+  }
   return id;
 }

@@ -43,9 +43,8 @@ export function codehostChecks(ctx: () => FlowContext): CheckPort {
 
 async function tell(ctx: FlowContext, report: CheckReport): Promise<Reported> {
   const connection = await connectionById(ctx.db, report.connectionId);
-  if (connection?.provider !== 'codehost' || !isUsable(connection.status)) {
-    return failed('the code-host connection of its event is gone');
-  }
+  if (connection?.provider !== 'codehost') return failed('the code-host connection of its event is gone');
+  if (!isUsable(connection.status)) return failed(`connection ${connection.name} is ${connection.status}`);
   // Only an installation may write them; a connection without a key takes events in and no more.
   if (settingText(connectionSecrets(ctx, connection)['privateKey']) === undefined) {
     return { outcome: 'done', externalId: null };

@@ -244,3 +244,16 @@ export async function writeReports(sql: Sql, answers: readonly ReportAnswer[], c
     [JSON.stringify(answers), claimedUntil],
   );
 }
+
+/** What the code host could not be told through a connection is to be told again; what is parked for `parked` stays. */
+export async function retryReports(
+  tx: Sql,
+  at: { readonly projectId: string; readonly connectionId: string; readonly parked: string },
+): Promise<void> {
+  await tx.query(
+    `update svc.checks set report_error = null, report_after = null
+      where project_id = $1::uuid and connection_id = $2::uuid and not reported and report_error is not null
+        and report_error <> $3::text`,
+    [at.projectId, at.connectionId, at.parked],
+  );
+}
