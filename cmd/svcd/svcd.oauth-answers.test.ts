@@ -24,6 +24,8 @@ let client: Said = {};
 let token: (grant: string) => Answer | Promise<Answer> = () => [200, given];
 const given = { access_token: 'held', token_type: 'Bearer', expires_in: 3_600, refresh_token: 'next' };
 let exchanges = 0;
+/** The scope that the resource misses. */
+let wants = '';
 
 function answer(path: string, authorization: string | undefined, body: string): Answer | Promise<Answer> {
   if (path.startsWith('/.well-known/oauth-protected-resource')) {
@@ -45,7 +47,7 @@ function answer(path: string, authorization: string | undefined, body: string): 
     return token(new URLSearchParams(body).get('grant_type') ?? '');
   }
   const done = { jsonrpc: '2.0', id: 1, result: { content: [{ type: 'text', text: 'done' }] } };
-  if (path === '/mcp') return authorization === undefined ? [401, {}] : [200, done];
+  if (path === '/mcp') return authorization === undefined ? [401, {}] : [wants === '' ? 200 : 403, done];
   return [404, {}];
 }
 
@@ -58,7 +60,8 @@ before(async () => {
         request.headers.authorization,
         asked,
       );
-      response.writeHead(status, { 'content-type': 'application/json' });
+      const challenge = { 'www-authenticate': `Bearer error="insufficient_scope", scope="${wants}"` };
+      response.writeHead(status, { 'content-type': 'application/json', ...(status === 403 && challenge) });
       const said = typeof body === 'string' ? body : JSON.stringify(body);
       response.end(said.replace('"deep"', '['.repeat(100_000) + ']'.repeat(100_000)));
     })();
@@ -75,6 +78,7 @@ after(async () => {
 beforeEach(async () => {
   [resource, metadata, client] = [{}, {}, {}];
   token = () => [200, given];
+  wants = '';
   await bench.daemon.ctx.db.query('delete from svc.oauth_clients');
 });
 
@@ -223,4 +227,16 @@ test('a call whose refresh is overtaken by a new consent goes on with what that 
     };
     assert.match(await (await seat.post('docs', message)).text(), /"text":"done"/);
   }
+});
+
+test('the next consent asks for the scope that was missed, also where the grant has ended since', async () => {
+  resource = { scopes_supported: ['read'] };
+  const { name } = await returned(`&code=first-${next}`);
+  wants = 'write';
+  const { body } = await bench.daemon.api('POST', `P/connections/${name}/check`, {});
+  assert.equal(body['status'], 'scope_required');
+  token = () => [400, { error: 'invalid_grant' }];
+  assert.deepEqual(await refreshed(name), ['authorization_required', 'invalid_grant']);
+  const asked = (await again(name)).body['authorizationUrl'];
+  assert.equal(new URL(String(asked)).searchParams.get('scope'), 'read write');
 });

@@ -81,7 +81,7 @@ export async function beginConsent(
   }
   const target = await targetOf(ctx, connection);
   const grant = await oauthGrantOf(ctx.db, connection.id);
-  const wanted = connection.status === 'scope_required' ? (grant?.wantedScopes ?? []) : [];
+  const wanted = grant?.wantedScopes ?? [];
   const scopes = unionOf(input.scopes ?? target.scopes, wanted);
   const random = (): string => Buffer.from(ctx.runtime.randomBytes(32)).toString('base64url');
   const [state, verifier] = [random(), random()];
