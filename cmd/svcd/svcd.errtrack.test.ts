@@ -35,6 +35,16 @@ describe('the setup of an error tracker', () => {
     assert.equal(installation?.exchanges, 1);
   });
 
+  it('completes for an organization whose name cannot be kept, under its slug', async () => {
+    for (const name of ['Acme\0', 'Acme\ud800']) {
+      const org = { ...organization(1), name };
+      const { status, body } = await at.callback((await at.start()).state, at.simulator.consent(org));
+      assert.deepEqual([status, body['status']], [200, 'completed'], JSON.stringify(body));
+      const found = (await at.options()).find((one) => one.id === String(body['providerGrantId']));
+      assert.equal((found as unknown as { readonly organizationName: string }).organizationName, org.slug);
+    }
+  });
+
   it('waits for a selection where more is possible, and publishes what is chosen once', async () => {
     const org = organization(3, 'de');
     const { id, state } = await at.start({ destinationProjectIds: [at.projectId, at.second] });

@@ -12,3 +12,6 @@ export function withoutEnd(text: string, of: string): string {
   while (end > 0 && of.includes(text.charAt(end - 1))) end -= 1;
   return text.slice(0, end);
 }
+
+/** Whether a text can be kept, and said again as it was said: it has whole characters alone, and no control characters. */
+export const isPlain = (text: string): boolean => text.isWellFormed() && !/\p{Cc}/u.test(text);

@@ -14,6 +14,7 @@ export interface SimProject {
 export interface SimOrganization {
   readonly id: number;
   readonly slug: string;
+  readonly name?: string;
   projects: SimProject[];
   readonly region: 'us' | 'de';
 }
@@ -235,7 +236,7 @@ export class ErrtrackSimulator {
     return {
       id,
       slug: organization.slug,
-      name: `The ${organization.slug}`,
+      name: organization.name ?? `The ${organization.slug}`,
       links: { regionUrl, organizationUrl: 'x' },
     };
   }

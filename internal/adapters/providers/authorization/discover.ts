@@ -4,7 +4,7 @@
 import * as oauth from 'oauth4webapi';
 import { challengeOf, isWithin, scopesIn } from '../../../core/consent/consent.ts';
 import { addressFault, initialize, OauthFailure, type Reach, send } from './request.ts';
-import { withoutEnd } from '../../../domain/text.ts';
+import { isPlain, withoutEnd } from '../../../domain/text.ts';
 
 /** Of an authorization server, what later steps need, of its lists no other word; kept with what came of it. Names as in RFC 8414. */
 export interface Server {
@@ -109,9 +109,6 @@ async function processed(issuer: URL, response: Response): Promise<oauth.Authori
     throw failed('the metadata of the authorization server cannot be read');
   }
 }
-
-/** Whether a text can be kept, and said again as it was said: its types are its author's word alone. */
-const isPlain = (text: string): boolean => text.isWellFormed() && !/\p{Cc}/u.test(text);
 
 /** Of a list that anybody wrote, the words that are looked for; undefined where there is no list. */
 const wordsOf = (list: unknown, words: readonly string[]): string[] | undefined =>

@@ -3,6 +3,7 @@
 
 import { idAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { isPlain } from '../../../domain/text.ts';
 import { type ErrtrackSettings, ProviderFailure, read } from './request.ts';
 
 export interface InstallationRead {
@@ -57,7 +58,8 @@ export async function readOrganization(
   const regionUrl = textAt(objectAt(found['links'])['regionUrl']);
   const region = (['us', 'de'] as const).find((word) => sameOrigin(settings.regions[word], regionUrl));
   if (id === undefined || foundSlug === undefined || region === undefined) throw new ProviderFailure('unreadable');
-  return { id, slug: foundSlug, name: name ?? foundSlug, region };
+  // Shown to people, and no more: one that cannot be kept ends no setup, whose code is spent by now.
+  return { id, slug: foundSlug, name: name !== undefined && isPlain(name) ? name : foundSlug, region };
 }
 
 const sameOrigin = (address: string, other: string | undefined): boolean =>
