@@ -32,7 +32,7 @@ export function bareTemplate(text: string, start: number, end: number): Mistake 
 }
 
 /** The same with text behind it, which a syntax error at `at` complains of. */
-export function templateAndMore(text: string, at: number): Mistake | null {
+function templateAndMore(text: string, at: number): Mistake | null {
   const start = lineStart(text, at);
   const line = lineAt(text, start);
   const found = /^(\s*(?:- +)*(?:[\w$."'-]+:\s+)?)(\{\{.*\S)/.exec(line);
@@ -47,7 +47,7 @@ export function templateAndMore(text: string, at: number): Mistake | null {
 }
 
 /** A text that begins with a star and goes on where an alias would end: a cron expression, or Markdown. */
-export function bareStar(text: string, at: number): Mistake | null {
+function bareStar(text: string, at: number): Mistake | null {
   const start = lineStart(text, at);
   const found = /^(\s*(?:- +)*(?:[\w$."'-]+:\s+)?)(\*.*\S)/.exec(lineAt(text, start));
   if (found === null) return null;
@@ -60,12 +60,52 @@ export function bareStar(text: string, at: number): Mistake | null {
   };
 }
 
+const spaces = (count: number): string => (count === 1 ? '1 space' : `${count} spaces`);
+/** How far in a line begins what it says: behind the "-" of the entries that it begins. */
+const indentOf = (line: string): number => /^ *(?:- +)*/.exec(line)?.[0].length ?? 0;
+
+const isBlank = (line: string): boolean => /^\s*(?:#|$)/.test(line);
+
+/** The key of the line that begins at `begin`, comments left out, which lines up with no key above it; null where it holds none. */
+function outOfLine(text: string, begin: number): Mistake | null {
+  let at = begin;
+  for (let count = 0; isBlank(lineAt(text, at)) && count < linesMax; count++) {
+    const end = text.indexOf('\n', at);
+    if (end === -1) return null;
+    at = end + 1;
+  }
+  const line = lineAt(text, at);
+  const [, before = '', name] = keyPattern.exec(line) ?? [];
+  if (name === undefined || before.includes('-')) return null;
+  let from = at;
+  let inner = 0;
+  let outer = -1;
+  for (let count = 0; outer === -1 && from > 0 && count < linesMax; count++) {
+    from = lineStart(text, from - 1);
+    const above = lineAt(text, from);
+    const own = indentOf(above);
+    if (isBlank(above)) continue;
+    if (inner === 0 && own < before.length) return indentedTooFar(text, from);
+    if (own <= before.length) outer = own;
+    else if (inner === 0 || own < inner) inner = own;
+  }
+  if (inner === 0) return null;
+  const start = at + before.length;
+  const columns = outer === -1 ? spaces(inner) : `${spaces(inner)}, or by ${outer}`;
+  return {
+    message: `The key ${name.slice(0, shownMax).toWellFormed()} lines up with none of the keys above it`,
+    hint: `Keys of one map begin in one column: indent it by ${columns}.`,
+    start,
+    end: start + name.length,
+  };
+}
+
 const keyPattern = /^(\s*(?:- +)*)([\w$.-]+|"[^"]*"|'[^']*'):(?:\s|$)/;
 /** Lines behind the error that are looked at. */
 const linesMax = 20;
 
 /** The first key behind the line of `at` that is indented further than the key there, which has its value already. */
-export function indentedTooFar(text: string, at: number): Mistake | null {
+function indentedTooFar(text: string, at: number): Mistake | null {
   const first = lineStart(text, at);
   const above = keyPattern.exec(lineAt(text, first));
   if (above === null) return null;
@@ -80,12 +120,32 @@ export function indentedTooFar(text: string, at: number): Mistake | null {
       const name = (key[2] ?? '').slice(0, shownMax).toWellFormed();
       const over = (above[2] ?? '').slice(0, shownMax).toWellFormed();
       const message = `The key ${name} is indented below ${over}, which has a value already`;
-      const spaces = indent === 1 ? '1 space' : `${indent} spaces`;
       const hint =
-        indent === 0 ? `Begin it at the left margin, as ${over} does.` : `Indent it by ${spaces}, as ${over} is.`;
+        indent === 0
+          ? `Begin it at the left margin, as ${over} does.`
+          : `Indent it by ${spaces(indent)}, as ${over} is.`;
       return { message, hint, start: from + own, end: from + own + (key[2] ?? '').length };
     }
     from = text.indexOf('\n', from) + 1;
   }
   return null;
+}
+
+/** What was meant where the library complains so of what stands at `start`; null where nobody can tell. */
+export function meantBy(text: string, code: string, start: number): Mistake | null {
+  switch (code) {
+    case 'BLOCK_AS_IMPLICIT_KEY':
+    case 'MULTILINE_IMPLICIT_KEY':
+      return indentedTooFar(text, start);
+    case 'BAD_INDENT':
+      return outOfLine(text, start);
+    case 'BAD_ALIAS':
+      return bareStar(text, start);
+    case 'UNEXPECTED_TOKEN': {
+      const isLine = start > 0 && text[start - 1] === '\n';
+      return templateAndMore(text, start) ?? bareStar(text, start) ?? (isLine ? outOfLine(text, start) : null);
+    }
+    default:
+      return null;
+  }
 }

@@ -262,8 +262,8 @@ test('a file of nothing but errors reports the first of them', () => {
   }
   const tags = Array.from({ length: 200 }, (_, k) => `a${k}: !x 1`).join('\n');
   assert.equal(readSource('a.yaml', utf8(tags)).findings.length, 51);
-  const quotes = `a: x\n---\n${Array.from({ length: 5_000 }, (_, k) => `k${k}: "a\n`).join('')}`;
-  const flood = readSource('a.yaml', utf8(quotes));
+  const values = `a: x\n---\n${Array.from({ length: 5_000 }, (_, k) => `k${k}: @a\n`).join('')}`;
+  const flood = readSource('a.yaml', utf8(values));
   assert.deepEqual([flood.findings.length, flood.documents.length], [51, 1]);
 });
 
@@ -276,6 +276,54 @@ test('one mistake is told once, however much of the document it makes unreadable
   assert.equal(short?.length, 1);
   assert.deepEqual(long, short);
   assert.equal(readSource('a.yaml', utf8(']\n'.repeat(1000))).findings.length, 1);
+});
+
+test('whatever is done to one line of a file, little is told of it, and nothing in the words of the library', () => {
+  const text = [
+    'name: a',
+    'model:',
+    '  id: m',
+    'identity:',
+    '  displayName: A "b" c',
+    '  avatar:',
+    '    asset: x.png',
+    'imports:',
+    '  - ../a.yaml',
+    'systemPrompt: |',
+    '  You are: one, @two and *three*.',
+    '',
+    '  Intake:',
+    '  - "Four" five: six',
+    '    seven {{ eight }}, [nine',
+    'triggers:',
+    '  - event: e',
+    '    where:',
+    '      $.a: b',
+    '      $.c: {in: [d, e]}',
+    '    routing:',
+    '      kind: spawn',
+  ];
+  const library = /mapping items|implicit|sequence|scalar|node|token|flow collection/i;
+  const changes: ((line: string) => readonly string[])[] = [
+    () => [],
+    (line) => [` ${line}`],
+    (line) => [`  ${line}`],
+    (line) => [line.slice(1)],
+    (line) => [line.slice(2)],
+    (line) => [`\t${line.trimStart()}`],
+    (line) => [line.replace(':', '')],
+    (line) => [line.replace(/:.*/, ': []')],
+    (line) => [line.replace(/:.*/, ': x')],
+    (line) => [line.replace(/:/, ': @')],
+    (line) => [line.replace(/(\w)/, '- $1')],
+  ];
+  for (const [index, line] of text.entries())
+    for (const change of changes) {
+      const changed = text.toSpliced(index, 1, ...change(line)).join('\n');
+      const messages = readSource('a.yaml', utf8(changed)).findings.map(({ message }) => message);
+      const isBrief = messages.length <= 2 && !messages.some((message) => library.test(message));
+      assert.ok(isBrief, `${JSON.stringify(changed)}\n${messages.join('\n')}`);
+    }
 });
 
 test('only .yaml, .yml and .json hold documents', () => {

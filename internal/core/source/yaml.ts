@@ -20,10 +20,10 @@ import type { JsonScalar } from '../../domain/json.ts';
 import { exactDigits } from '../../domain/number.ts';
 import { duplicateKey, nonFatalCodes, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
-import { bareStar, bareTemplate, indentedTooFar, type Mistake, templateAndMore } from './mistakes.ts';
+import { bareTemplate, meantBy, type Mistake } from './mistakes.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
 import { readPlainYaml } from './plain.ts';
-import { hints, words } from './yaml-words.ts';
+import { certain, hints, misplacing, words } from './yaml-words.ts';
 import { scanYaml, type Unclosed } from './scan.ts';
 
 /** Reads every document of a YAML text; one with a syntax error is left out, the others are kept. */
@@ -113,8 +113,6 @@ function isEmpty(document: Document.Parsed): boolean {
   return isScalar(contents) && contents.value === null && contents.source === '' && !contents.anchor && !contents.tag;
 }
 
-/** Errors of a document by whose place a wrong indentation is looked for. */
-const misindented: ReadonlySet<string> = new Set(['BLOCK_AS_IMPLICIT_KEY', 'MULTILINE_IMPLICIT_KEY']);
 /** Errors that are looked into for what was meant. */
 const meantErrors = 20;
 
@@ -133,6 +131,8 @@ class Builder {
   errors = 0;
   /** True where the document that was begun last cannot be made sense of. */
   isFatal = false;
+  /** True behind a line of it that does not stand where it was meant to. */
+  #isAstray = false;
   readonly #file: string;
   readonly #text: string;
   readonly #limits: SourceLimits;
@@ -156,6 +156,7 @@ class Builder {
   /** Begins a document. */
   begin(): void {
     this.isFatal = false;
+    this.#isAstray = false;
   }
 
   report(code: DiagnosticCode, message: string, start: number, end: number, hint?: string): void {
@@ -171,6 +172,9 @@ class Builder {
   /** An error or warning of the library. An unresolved tag is a warning there and an error here (docs/reference/compile.md#yaml). */
   syntax(error: YAMLError): void {
     const [start, end] = error.pos;
+    // What stands behind a line out of its place is read otherwise than it was written, and would be complained of line for line.
+    if (this.#isAstray && error.name !== 'YAMLWarning' && !certain.has(error.code)) return;
+    this.#isAstray ||= misplacing(error);
     if (error.code === 'TAG_RESOLVE_FAILED') {
       this.report('yaml-tag', error.message, start, end, 'Only the tags of the YAML core schema are accepted.');
     } else if (error.name === 'YAMLWarning') {
@@ -203,10 +207,7 @@ class Builder {
 
   /** What was meant by what cannot be read, or null; looked for at the first few errors alone, which is what is read. */
   #mistake(code: string, start: number): Mistake | null {
-    if (this.errors > meantErrors) return null;
-    if (misindented.has(code)) return indentedTooFar(this.#text, start);
-    if (code === 'BAD_ALIAS') return bareStar(this.#text, start);
-    return code === 'UNEXPECTED_TOKEN' ? (templateAndMore(this.#text, start) ?? bareStar(this.#text, start)) : null;
+    return this.errors > meantErrors ? null : meantBy(this.#text, code, start);
   }
 
   /** Reports a mistake, once however many errors it makes. */
