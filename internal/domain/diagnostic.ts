@@ -12,6 +12,20 @@ export interface Range {
   readonly end: number;
 }
 
+/** Of a text that several files made: where a part begins in it, and where that was written. */
+export interface TextPart {
+  readonly offset: number;
+  readonly range: Range;
+}
+
+/** Where that part of a text was written which holds an offset. */
+export function writtenAt(
+  text: { readonly range: Range; readonly parts?: readonly TextPart[] },
+  offset: number,
+): Range {
+  return text.parts?.findLast((part) => part.offset <= offset)?.range ?? text.range;
+}
+
 /** A finding before its position is turned into line and column. `path` is a JSON path such as `triggers[0].where`. */
 export interface Finding {
   readonly severity: Severity;

@@ -129,6 +129,24 @@ const silent: readonly string[] = [
   'initialPrompt: "{{ title }} {{ codehost.push.ref }} {{ codehost.issue.title }}"\n',
   'systemPrompt: "{{ codehost.nothing }} {{ unclosed"\n',
 ];
+test('what is wrong with one of several texts that make a prompt is told in the file that holds it', () => {
+  const layers = (base: string, middle: string, own: string) =>
+    diagnose(`imports: ../fragments/middle.yaml\ninitialPrompt: {append: " ${own}"}\n`, {
+      '.svc/fragments/base.yaml': encoder.encode(`initialPrompt: "  ${base}"\n`),
+      '.svc/fragments/middle.yaml': encoder.encode(`imports: base.yaml\ninitialPrompt: {append: " ${middle}"}\n`),
+    }).map(({ code, file, line, column }) => `${code} ${file} ${line}:${column}`);
+  const wrong = {
+    'payload-prefix': '{{ payload.x }}',
+    'payload-path': '{{ codehost.psh.ref }}',
+  };
+  for (const [code, text] of Object.entries(wrong)) {
+    assert.deepEqual(layers(text, 'b', 'c'), [`${code} .svc/fragments/base.yaml 1:16`]);
+    assert.deepEqual(layers('a', text, 'c'), [`${code} .svc/fragments/middle.yaml 2:25`]);
+    assert.deepEqual(layers('a', 'b', text), [`${code} .svc/agents/a.yaml 5:25`]);
+  }
+  assert.deepEqual(layers('a', '{{ b', 'c'), ['ignored-token .svc/fragments/middle.yaml 2:25']);
+});
+
 test('paths that payloads have, and those that a caller may add, are not told', () => {
   for (const body of silent) assert.deepEqual(told(diagnose(body)), [], body);
 });

@@ -39,7 +39,8 @@ const texts: readonly (readonly [field: string, reads: LintText['reads']])[] = [
 
 function textOf(file: string, node: Node | undefined, path: string, reads: LintText['reads']): LintText[] {
   if (node?.kind !== 'scalar' || typeof node.value !== 'string') return [];
-  return [{ text: node.value, range: node.range, path, reads, isOwn: node.range.file === file }];
+  const { value: text, range, parts } = node;
+  return [{ text, range, ...(parts && { parts }), path, reads, isOwn: range.file === file }];
 }
 
 /** Prompts and the title, and what triggers say verbatim. */

@@ -3,7 +3,7 @@
 
 import { agentFields } from '../../../schemas/agent.ts';
 import type { Merge } from '../../../schemas/grammar.ts';
-import type { Finding } from '../../domain/diagnostic.ts';
+import type { Finding, TextPart } from '../../domain/diagnostic.ts';
 import { type MapEntry, type Node, type ScalarNode, scalarOf } from '../source/node.ts';
 import type { Merging } from './budget.ts';
 import { listItemsMax, textCharactersMax } from './limits.ts';
@@ -152,16 +152,20 @@ function bounded(field: string, value: Node, overlay: MapEntry, report: (finding
 /** Joins an append to its base with exact white space and no separator. */
 function appended(field: string, base: Node, append: PendingAppend, report: (finding: Finding) => void): PendingAppend {
   const { value: overlay, keyRange } = append;
-  const before = scalarOf(base);
-  if (typeof before !== 'string') return append;
+  if (base.kind !== 'scalar' || typeof base.value !== 'string') return append;
+  const before = base.value;
   const value = before + overlay.value;
   if (value.length > textCharactersMax) {
     const message = `${field} grows past ${textCharactersMax} characters by appending`;
     report({ severity: 'error', code: 'invalid-value', message, range: overlay.range, path: field });
     return append;
   }
-  return { keyRange, value: { kind: 'scalar', value, made: 'append', range: overlay.range } };
+  const parts = [...partsOf(base, 0), ...partsOf(overlay, before.length)];
+  return { keyRange, value: { kind: 'scalar', value, made: 'append', parts, range: overlay.range } };
 }
+
+const partsOf = ({ parts, range }: ScalarNode, from: number): readonly TextPart[] =>
+  parts?.map((part) => ({ ...part, offset: part.offset + from })) ?? [{ offset: from, range }];
 
 function plainOverAppend(field: string, entry: MapEntry, waiting: PendingAppend): Finding {
   return {

@@ -1,7 +1,7 @@
 // Paths and tokens that find nothing: `where` and `{{ path }}` read the payload of the event, whose shape is known for every
 // source but webhooks; a `{{` that nothing closes and a `{{ $name }}` in the document's own body stay as they are written.
 
-import type { Finding, Range } from '../../domain/diagnostic.ts';
+import { type Finding, type Range, writtenAt } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
 import { anywhere, mayHave, namedPaths, payloadPaths, tickPaths } from '../../domain/payloads.ts';
 import { parseTemplate } from '../template/template.ts';
@@ -65,28 +65,34 @@ const variablePattern = /\{\{\s*\$[^{}]{0,120}\}\}/;
 
 /** The texts of a document; `trigger` is the one whose payload a text reads. */
 export function lintText(one: LintText, trigger: LintTrigger | undefined, made: Suggestions): Finding[] {
-  const { text, range, path } = one;
+  const { text, path } = one;
   if (!text.includes('{{')) return [];
   const findings: Finding[] = [];
-  const warn = (code: 'ignored-token' | 'payload-path', message: string, hint?: string): void => {
+  const warn = (code: 'ignored-token' | 'payload-path', at: number, message: string, hint?: string): void => {
+    const range = writtenAt(one, at);
     findings.push({ severity: 'warning', code, message, range, path, ...(hint === undefined ? {} : { hint }) });
   };
-  const variable = one.isOwn ? variablePattern.exec(text)?.[0] : undefined;
-  if (variable !== undefined) {
-    const message = `The token ${shown(variable)} stays as it is: variables are put into imported content only`;
-    warn('ignored-token', message, 'Write the value itself here, or move the text into a fragment that is imported.');
+  const variable = one.isOwn ? variablePattern.exec(text) : null;
+  if (variable !== null) {
+    const message = `The token ${shown(variable[0])} stays as it is: variables are put into imported content only`;
+    warn(
+      'ignored-token',
+      variable.index,
+      message,
+      'Write the value itself here, or move the text into a fragment that is imported.',
+    );
   }
   const open = text.lastIndexOf('{{');
   if (one.reads !== 'nothing' && !text.includes('}}', open)) {
     const message = `${path} holds a {{ that nothing closes, which stays as it is: ${shown(text.slice(open, open + 40))}`;
-    warn('ignored-token', message, 'Write {{ path }}.');
+    warn('ignored-token', open, message, 'Write {{ path }}.');
   }
   const doubtful = one.reads === 'nothing' ? undefined : firstUnknown(one, trigger);
   if (doubtful !== undefined) {
     const near = suggestion(doubtful.path, doubtful.lists, made);
     const where = trigger === undefined ? 'the payload of any event' : whose(trigger);
     const message = `{{ ${shown(doubtful.path)} }} never exists in ${where}, and is rendered as nothing`;
-    warn('payload-path', message, near === undefined ? undefined : `Did you mean {{ ${near} }}?`);
+    warn('payload-path', doubtful.at, message, near === undefined ? undefined : `Did you mean {{ ${near} }}?`);
   }
   return findings;
 }
@@ -98,7 +104,7 @@ function firstUnknown(one: LintText, trigger: LintTrigger | undefined) {
   for (const token of parseTemplate(one.text).tokens) {
     const all = lists ?? [anywhere(token.path) ?? []];
     if (!beginsAs(token.path, all) || all.some((list) => mayHave(list, token.path))) continue;
-    return { path: token.path, lists: all };
+    return { path: token.path, at: token.start, lists: all };
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 // What the linter is given of a document.
 
-import type { Range } from '../../domain/diagnostic.ts';
+import type { Range, TextPart } from '../../domain/diagnostic.ts';
 import type { Routing, Where } from '../../domain/spec.ts';
 
 /** One authored trigger with the places that a warning may point at. */
@@ -34,6 +34,7 @@ export interface Suggestions {
 export interface LintText {
   readonly text: string;
   readonly range: Range;
+  readonly parts?: readonly TextPart[];
   readonly path: string;
   /** `event`: that trigger's payload. `start`: the payload of whatever starts a session, or a caller's own input. */
   readonly reads: 'event' | 'start' | 'nothing';

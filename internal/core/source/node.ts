@@ -1,7 +1,7 @@
 // A document's values with the place of each: what the YAML and JSON readers make, what merging works on, and
 // what validation reports against. A node carries its own range, so a merged tree knows where every part came from.
 
-import type { Range } from '../../domain/diagnostic.ts';
+import type { Range, TextPart } from '../../domain/diagnostic.ts';
 import type { Json, JsonScalar } from '../../domain/json.ts';
 
 export interface ScalarNode {
@@ -11,6 +11,8 @@ export interface ScalarNode {
   readonly exact?: string;
   /** What made it other than writing it down: a text that was appended to, or one with a variable of the context in it. */
   readonly made?: 'append' | 'context';
+  /** Of a text that was appended to: where each of its parts begins in it, and where that part was written. */
+  readonly parts?: readonly TextPart[];
   readonly range: Range;
 }
 export interface SeqNode {
