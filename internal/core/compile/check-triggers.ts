@@ -31,7 +31,6 @@ import {
   faultAt,
   field,
   items,
-  layerOf,
   type MapRef,
   type NodeRef,
   pathOf,
@@ -40,6 +39,7 @@ import {
   suggest,
   wrong,
 } from './read.ts';
+import { layerOf } from './variant-layer.ts';
 import { checkRouting, type RoutingDraft } from './check-routing.ts';
 
 const manyField = eventTrigger.fields.events;

@@ -147,6 +147,20 @@ test('what is wrong with one of several texts that make a prompt is told in the 
   assert.deepEqual(layers('a', '{{ b', 'c'), ['ignored-token .svc/fragments/middle.yaml 2:25']);
 });
 
+test('a key that a layer left over in a map within another says where the kind of that one comes from', () => {
+  const event = 'event: chat.message.mentioned';
+  const base = `triggers: [{${event}, routing: {kind: spawn, bind: {target: chat.thread, context: {a: 1}}}}]\n`;
+  const own = `triggers: [{${event}, routing: {kind: deliver, routeBy: {kind: allLiveSessions}}}]\n`;
+  const [found, ...more] = diagnose(`imports: ../fragments/base.yaml\n${own}`, {
+    '.svc/fragments/base.yaml': encoder.encode(base),
+  });
+  assert.deepEqual(more, []);
+  assert.equal(
+    found?.message,
+    'Unknown key "context" in triggers[0].routing.bind; the key comes from .svc/fragments/base.yaml, the kind from .svc/agents/a.yaml',
+  );
+});
+
 test('paths that payloads have, and those that a caller may add, are not told', () => {
   for (const body of silent) assert.deepEqual(told(diagnose(body)), [], body);
 });

@@ -25,7 +25,6 @@ import {
   field,
   integer,
   jsonObject,
-  layerOf,
   listOf,
   map,
   missing,
@@ -40,6 +39,7 @@ import {
   unknownKey,
   wrong,
 } from './read.ts';
+import { layerOf } from './variant-layer.ts';
 import { resourceName } from './resource-name.ts';
 
 /** The reader of a description; undefined where anything in the value is wrong, which has been reported. */

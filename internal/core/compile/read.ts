@@ -10,11 +10,14 @@ import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath, scalarOf } from '../source/node.ts';
 import { exampleAt } from './examples.ts';
 import type { Report } from './types.ts';
+import { variantLayer } from './variant-layer.ts';
 
 /** A path as a chain from leaf to root: made on the way down at no cost, printed only when something is wrong. */
 export interface PathChain {
   readonly parent: PathChain | null;
   readonly step: PathStep;
+  /** The map that holds the value, where it was reached as one of its fields. */
+  readonly holder?: MapNode;
 }
 /** A value, its place, and the place of the key or item that holds it. */
 export interface NodeRef<N extends Node = Node> {
@@ -133,7 +136,7 @@ function wrongType(check: Check, spot: NodeRef, expected: string, advice?: strin
 export function field(spot: MapRef, name: string): NodeRef | undefined {
   const entry = spot.node.entries.get(name);
   if (entry === undefined) return undefined;
-  return { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: name } };
+  return { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: name, holder: spot.node } };
 }
 
 /** Reads a field where the map has it. */
@@ -187,19 +190,10 @@ export function unknownKey(check: Check, spot: MapRef, key: string, range: Range
     return;
   }
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
-  const layers = discriminators.map((one) => layerOf(range.file, field(spot, one), one));
-  const layer = layers.find((text) => text !== '') ?? '';
+  const layer = variantLayer(spot, range.file);
   const hides = isReference(spot.trail) ? spot.node.entries.get(key)?.value.range : undefined;
   const extra = hides === undefined ? { hint } : { hint, hides };
   fault(check, 'unknown-key', `Unknown key ${name} in ${where}${layer}`, range, pathOf(spot.trail, key), extra);
-}
-
-const discriminators = ['kind', 'implementation', 'action'];
-
-/** Says which layer a key came from, where another file set the field that it does not fit (docs/reference/compile.md#merge). */
-export function layerOf(file: string, discriminator: NodeRef | undefined, name: string): string {
-  const other = discriminator?.node.range.file ?? file;
-  return file === other ? '' : `; the key comes from ${file}, the ${name} from ${other}`;
 }
 
 /** Items past the bound of a list that are still read. */
