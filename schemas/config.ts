@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { conditionsList } from '../internal/domain/notification.ts';
 import { effortNames, harnessNames, providers } from '../internal/domain/spec.ts';
 import { choice, described, flag, name, text } from './common.ts';
+import { audit, errtrack, retention, sessions, signIn } from './config-service.ts';
 
 const command = v.pipe(v.array(v.string()), v.minLength(1));
 const ids = v.array(text(256, 'Model id.'));
@@ -312,6 +313,7 @@ export const config = v.pipe(
     notifications: optional(described(notifications, 'Whom the installation tells of what happens in its projects.')),
     sync: optional(described(sync, 'How the reconciler keeps time.')),
     sources: optional(described(sources, 'What may be read, and for how long.')),
+    sessions: optional(described(sessions, 'How many sessions run, for how long, and what they may do.')),
     sandboxes: optional(
       described(sandboxes, 'Where sessions run: presets of environments, and what their network reaches.'),
     ),
@@ -323,6 +325,9 @@ export const config = v.pipe(
             codehost: optional(described(codehost, 'The code host, for connections that do not say it themselves.')),
             chat: optional(described(chat, 'The chat provider, for connections that do not say it themselves.')),
             tracker: optional(described(tracker, 'The tracker, for connections that do not say it themselves.')),
+            errtrack: optional(
+              described(errtrack, 'The error tracker, and the application that the service is there.'),
+            ),
             oauth: optional(
               described(
                 v.record(v.string(), oauthProvider),
@@ -335,6 +340,9 @@ export const config = v.pipe(
         'Provider applications, by provider.',
       ),
     ),
+    retention: optional(described(retention, 'How long what has happened is kept.')),
+    audit: optional(described(audit, 'How long entries of the audit are kept.')),
+    signIn: optional(described(signIn, 'Which providers say who a person is, and what their groups give.')),
   }),
   v.title('Configuration'),
   v.description('The file that SVC_CONFIG names.'),

@@ -6,6 +6,10 @@ import * as v from 'valibot';
 import { CatalogSection } from '../internal/base/config/catalog.ts';
 import { modelSettings } from '../internal/base/config/model-settings.ts';
 import { TemplatesSection } from '../internal/base/config/compile-settings.ts';
+import { errtrackSection } from '../internal/base/config/errtrack-settings.ts';
+import { parseConfigFile } from '../internal/base/config/file.ts';
+import { retentionSettings } from '../internal/base/config/retention-settings.ts';
+import { sessionSettings } from '../internal/base/config/session-settings.ts';
 import { config } from './config.ts';
 import { jsonSchema, jsonSchemaText, schemaKinds } from './json-schema.ts';
 
@@ -99,4 +103,34 @@ test('the configuration schema has the keys that configuration reads', () => {
   assert.ok(v.is(config, { providers: { model, errtrack: {} } }));
   assert.ok(!v.is(config, { providers: { model: { 'provider-a': { key: 'k' } } } }));
   assert.ok(!v.is(config, { listne: 'x' }));
+});
+
+test('the configuration schema takes the file that the README shows, and each section that the daemon reads', () => {
+  const text = readFileSync(new URL('../README.md', import.meta.url), 'utf8').match(
+    /```yaml\n(# svc\.yaml\n[^]*?)```/,
+  )?.[1];
+  const shown = parseConfigFile(text ?? '', 'SVC_CONFIG', 'README.md');
+  assert.equal(shown.settings.listen, '0.0.0.0:4400');
+  const { issues = [] } = v.safeParse(config, { ...shown.settings, ...shown.rest });
+  assert.deepEqual(
+    issues.map(({ message }) => message),
+    [],
+  );
+  const sections = {
+    sessions: { max: 2, spawn: { depth: 1 }, fenced: true, pushMaxBytes: 9, command: { run: ['x'], remove: ['y'] } },
+    retention: { eventsDays: 1, sessionsDays: 2, reconcilesDays: 3, usageDays: 62 },
+    audit: { retentionDays: 400 },
+    signIn: {
+      oidc: [{ name: 'house', issuer: 'https://id.test', clientId: 'c', clientSecretFile: 's' }],
+      roles: [{ group: 'g', org: 'default', role: 'admin' }],
+      sessions: { idleSeconds: 60 },
+    },
+    providers: { errtrack: { clientId: 'c', clientSecretFile: 's', appSlug: 'app' } },
+  };
+  const { rest } = parseConfigFile(JSON.stringify(sections), 'SVC_CONFIG', 'svc.yaml');
+  assert.equal(sessionSettings(rest).max, 2);
+  assert.equal(retentionSettings(rest).usageDays, 62);
+  assert.equal(errtrackSection(rest, '/')?.appSlug, 'app');
+  assert.ok(v.is(config, sections));
+  for (const key of Object.keys(sections)) assert.ok(!v.is(config, { [key]: { nonsense: 1, model: 1 } }), key);
 });
