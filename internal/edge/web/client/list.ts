@@ -115,7 +115,29 @@ function commandOf<R>(list: List<R>, query: URLSearchParams): string {
   return [list.command, ...flags].join(' ');
 }
 
-/** The rows of a page of a list as they are shown, and what waits. */
+/**
+ * What has come to a page of a list since it was shown, and what has gone from it: a row is gone where one that stood behind
+ * it is still there, or the page is the last. One that is merely pushed out by those before it is not, and what moves up
+ * from the next page is not new. Where rows overtake each other, only the last page tells.
+ */
+function compare(
+  shown: readonly string[],
+  latest: readonly string[],
+  { isRead, isLast, keepsOrder }: { readonly [fact in 'isRead' | 'isLast' | 'keepsOrder']: boolean },
+) {
+  const isThere = new Set(latest);
+  const isShown = new Set(shown);
+  const lastKept = shown.findLastIndex((id) => isThere.has(id));
+  const isGone = (id: string, index: number): boolean =>
+    isRead && !isThere.has(id) && (isLast || (keepsOrder && index < lastKept));
+  const gone = shown.filter(isGone);
+  const end = latest.indexOf(shown[lastKept] ?? '');
+  const isMovedUp = (index: number): boolean => shown.length >= pageSize && end !== -1 && index > end;
+  const waiting = shown.length === 0 ? [] : latest.filter((id, index) => !isShown.has(id) && !isMovedUp(index));
+  return { waiting, gone: new Set(gone) };
+}
+
+/** The rows of a page of a list as they are shown, what waits, and what has gone. */
 function useRows<R>(list: List<R>, { place, query }: PageProps) {
   const asked = queryOf(list, query);
   const path = addressOf(list, place);
@@ -138,19 +160,28 @@ function useRows<R>(list: List<R>, { place, query }: PageProps) {
     });
   }, [value]);
   useLive(list.topics ?? [], read.again, undefined, list.slowly);
+  const [round, setRound] = useState(0);
   const isCurrent = shown !== undefined && shown.key === asked;
   const ids = isCurrent ? shown.ids : [];
-  const waiting = isCurrent ? [...latest.keys()].filter((id) => !shown.rows.has(id)) : [];
-  const release = (): void => setShown({ key: asked, ids: [...latest.keys()], rows: latest });
+  const next = value?.nextCursor ?? null;
+  const { waiting, gone } = compare(ids, [...latest.keys()], {
+    isRead: value !== undefined,
+    isLast: next === null,
+    keepsOrder: list.pages === undefined,
+  });
+  const release = (): void => {
+    setShown({ key: asked, ids: [...latest.keys()], rows: latest });
+    setRound((before) => before + 1);
+  };
   const rows = isCurrent ? ids.flatMap((id) => shown.rows.get(id) ?? []) : [];
-  return { rows, waiting, release, isRead: isCurrent, error: read.error, next: value?.nextCursor ?? null, asked };
+  return { rows, waiting, gone, release, round, isRead: isCurrent, error: read.error, next, asked };
 }
 
-/** How many there are in all, read after the rows. */
-function useTotal<R>(list: List<R>, place: Place, asked: string, isRead: boolean): number | undefined {
+/** How many there are in all, read after the rows, and again when the reader takes what has changed among them. */
+function useTotal<R>(list: List<R>, place: Place, { asked, isRead, round }: ReturnType<typeof useRows<R>>) {
   const [total, setTotal] = useState<number | undefined>(undefined);
+  useEffect(() => setTotal(undefined), [asked]);
   useEffect(() => {
-    setTotal(undefined);
     if (list.isCounted !== true || !isRead) return undefined;
     const stop = new AbortController();
     const query = new URLSearchParams(asked);
@@ -163,7 +194,7 @@ function useTotal<R>(list: List<R>, place: Place, asked: string, isRead: boolean
       () => undefined,
     );
     return () => stop.abort();
-  }, [asked, isRead]);
+  }, [asked, isRead, round]);
   return total;
 }
 
@@ -193,14 +224,16 @@ function Row<R>(props: {
   readonly place: Place;
   /** Where it stands among all rows, where not all of them are in the document. */
   readonly at: number | undefined;
+  /** Said of a row that is no part of the list any more. */
+  readonly gone: string | undefined;
 }): Markup {
-  const { list, row, place } = props;
+  const { list, row, place, gone } = props;
   const id = list.idOf(row);
   const href = list.href === null ? undefined : (list.href?.(row, place) ?? pageHref(place, list.page, id));
-  return html`<tr data-testid=${`row-${list.kind}-${id}`} data-row tabIndex=${-1} aria-rowindex=${props.at}>
+  return html`<tr data-testid=${`row-${list.kind}-${id}`} data-row class=${gone === undefined ? undefined : 'gone'} tabIndex=${-1} aria-rowindex=${props.at}>
     ${list.columns.map(({ title, cell }, index) => {
       const content = cell(row, place);
-      return html`<td data-title=${capital(title)}>${index === 0 && href !== undefined ? html`<a href=${href}>${content}</a>` : content}</td>`;
+      return html`<td data-title=${capital(title)}>${index === 0 && href !== undefined ? html`<a href=${href}>${content}</a>` : content}${index > 0 || gone === undefined ? null : html` <${Status} kind="off" text=${gone} />`}</td>`;
     })}</tr>`;
 }
 
@@ -237,8 +270,8 @@ function Pager(props: {
 export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Markup {
   const { list, place, query } = props;
   const shown = useRows(list, props);
-  const { error, asked, isRead } = shown;
-  const total = useTotal(list, place, asked, isRead);
+  const { error } = shown;
+  const total = useTotal(list, place, shown);
   const heading = useRef<HTMLHeadingElement>(null);
   return html`<section data-testid=${`page-${list.page}`}>
     <div class="title"><h1 ref=${heading} tabIndex=${-1}>${list.title}</h1>${total === undefined ? null : html`<span data-testid="total">${total.toLocaleString('en')} in all</span>`}
@@ -272,7 +305,7 @@ interface ShownProps<R> {
 /** The rows of a page of a list, what waits above them, and the way to the others. */
 function Shown<R>(props: ShownProps<R>): Markup {
   const { list, place, query } = props;
-  const { rows, waiting, release, isRead, error, next } = props.shown;
+  const { rows, waiting, gone, release, isRead, error, next } = props.shown;
   const cursor = query.get('cursor');
   // Not all rows are in the document: who hears them hears how many there are, and where each stands. The first is the head.
   const isPart = props.total !== undefined && (cursor !== null || next !== null);
@@ -287,8 +320,13 @@ function Shown<R>(props: ShownProps<R>): Markup {
   // What is no filter stays: what the sums are grouped by, or the page that the list is a part of.
   const unfiltered = (): void =>
     setQuery(Object.fromEntries((list.filters ?? []).map(({ field }) => [field, null] as const)));
+  const news = [
+    ...(waiting.length === 0 ? [] : [`${waiting.length} new`]),
+    ...(gone.size === 0 ? [] : [`${gone.size} gone`]),
+  ].join(', ');
+  const goneText = isFiltered ? 'matches no more' : 'gone';
   return html`<div>
-    <div class="news" role="status">${waiting.length === 0 || cursor !== null ? null : html`<button type="button" class="primary" data-testid="new-rows" onClick=${showNew}>${waiting.length} new</button>`}</div>
+    <div class="news" role="status">${news === '' || cursor !== null ? null : html`<button type="button" class="primary" data-testid="new-rows" onClick=${showNew}>${news}</button>`}</div>
     ${
       !isRead
         ? error === undefined
@@ -298,7 +336,7 @@ function Shown<R>(props: ShownProps<R>): Markup {
           ? html`<div><${Empty} text=${isFiltered ? 'Nothing matches the filters.' : list.empty} />${isFiltered ? html`<button type="button" onClick=${unfiltered}>Without filters</button>` : null}</div>`
           : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table class="rows" aria-label=${list.title} aria-rowcount=${isPart ? (props.total ?? 0) + 1 : undefined}>
             <thead><tr aria-rowindex=${before === undefined ? undefined : 1}>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
-            <tbody>${rows.map((row, index) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} at=${before === undefined ? undefined : before + index + 2} />`)}</tbody></table></div>`
+            <tbody>${rows.map((row, index) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} at=${before === undefined ? undefined : before + index + 2} gone=${gone.has(list.idOf(row)) ? goneText : undefined} />`)}</tbody></table></div>`
     }
     ${isRead ? html`<${Pager} next=${next} cursor=${cursor} names=${list.pages ?? ['Older', 'Newer']} />` : null}
   </div>`;

@@ -1,0 +1,63 @@
+// Lists of the console that are longer than a page, in a real browser: what changes in them while they are read, where the
+// focus is after a step, and that nothing is out of reach.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { axeViolations, type BrowserContext, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+const root = '/default/default';
+const agents = 230;
+const nameOf = (n: number): string => `agent-${String(n).padStart(3, '0')}`;
+
+const apply = async (names: readonly string[], prune: boolean): Promise<void> => {
+  const files = names.map((name) => ({ path: `.svc/agents/${name}.yaml`, content: agentText(name, 'Work.') }));
+  assert.equal((await daemon.api('POST', 'P/apply', { files, prune })).status, 200);
+};
+const signedIn = async (path: string) => {
+  const context: BrowserContext = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/${path}`, {});
+  return { context, page };
+};
+
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
+  browser = await startBrowser();
+  await apply(
+    Array.from({ length: agents }, (_, n) => nameOf(n)),
+    false,
+  );
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+});
+
+test('a row that has gone is said to be gone where it stands, and what moves up for it is not new', async () => {
+  const { page, context } = await signedIn('agents');
+  await at(page, 'total').filter({ hasText: '230 in all' }).waitFor();
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  const row = at(page, `row-agent-${nameOf(3)}`);
+  assert.equal((await daemon.api('DELETE', `P/agents/${nameOf(3)}`)).status, 204);
+  await row.filter({ hasText: `${nameOf(3)} ○ gone` }).waitFor();
+  assert.equal(
+    await at(page, `row-agent-${nameOf(4)}`)
+      .getByText('gone')
+      .count(),
+    0,
+  );
+  assert.equal(await at(page, 'new-rows').innerText(), '1 gone');
+  assert.deepEqual(await axeViolations(page), []);
+  await at(page, 'new-rows').click();
+  await row.waitFor({ state: 'detached' });
+  await at(page, `row-agent-${nameOf(50)}`).waitFor();
+  await at(page, 'total').filter({ hasText: '229 in all' }).waitFor();
+  await apply([nameOf(3)], false);
+  await at(page, 'new-rows')
+    .filter({ hasText: /^1 new$/ })
+    .waitFor();
+  await context.close();
+});
