@@ -61,3 +61,28 @@ test('a row that has gone is said to be gone where it stands, and what moves up 
     .waitFor();
   await context.close();
 });
+
+test('after a step to another page, and out of the filters, the focus is at the head of what came', async () => {
+  const { page, context } = await signedIn('agents');
+  const focused = () => page.evaluate('document.activeElement.tagName');
+  for (const [id, first] of [
+    ['page-older', 50],
+    ['page-older', 100],
+    ['page-newer', 50],
+  ] as const) {
+    await at(page, id).focus();
+    await page.keyboard.press('Enter');
+    await page
+      .locator('tbody tr')
+      .first()
+      .filter({ hasText: nameOf(first) })
+      .waitFor();
+    assert.equal(await focused(), 'H1', `after ${id}`);
+  }
+  await page.goto(`${daemon.url}${root}/events?key=nothing.such`);
+  await page.getByRole('button', { name: 'Without filters' }).focus();
+  await page.keyboard.press('Enter');
+  await page.locator('tbody tr').first().waitFor();
+  assert.equal(await focused(), 'H1');
+  await context.close();
+});

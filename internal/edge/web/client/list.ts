@@ -250,17 +250,20 @@ function Pager(props: {
   readonly next: string | null;
   readonly cursor: string | null;
   readonly names: readonly [after: string, before: string];
+  /** The button that was pressed goes with the page: the focus has to stand somewhere else. */
+  readonly onStep: () => void;
 }): Markup {
-  const { next, cursor, names } = props;
+  const { next, cursor, names, onStep } = props;
   const before = (history.state as Step)?.before ?? [];
   const older = (): void => {
     setQuery({ cursor: next });
     history.replaceState({ before: [...before, cursor] } satisfies Step, '', location.href);
-    document.getElementById('main')?.scrollTo(0, 0);
+    onStep();
   };
   const newer = (): void => {
     setQuery({ cursor: before.at(-1) ?? null });
     history.replaceState({ before: before.slice(0, -1) } satisfies Step, '', location.href);
+    onStep();
   };
   return html`<p class="pager">
     ${cursor === null ? null : html`<button type="button" data-testid="page-newer" onClick=${newer}>${names[1]}</button>`}
@@ -298,7 +301,7 @@ interface ShownProps<R> {
   readonly shown: ReturnType<typeof useRows<R>>;
   /** Rows in all, where that is known. */
   readonly total?: number | undefined;
-  /** What waited is shown: the focus has to stand somewhere else. */
+  /** What had the focus has gone with what is shown instead: it has to stand somewhere else. */
   readonly onRelease: () => void;
 }
 
@@ -318,8 +321,10 @@ function Shown<R>(props: ShownProps<R>): Markup {
   };
   const isFiltered = (list.filters ?? []).some(({ field }) => (query.get(field) ?? '') !== '');
   // What is no filter stays: what the sums are grouped by, or the page that the list is a part of.
-  const unfiltered = (): void =>
+  const unfiltered = (): void => {
     setQuery(Object.fromEntries((list.filters ?? []).map(({ field }) => [field, null] as const)));
+    props.onRelease();
+  };
   const news = [
     ...(waiting.length === 0 ? [] : [`${waiting.length} new`]),
     ...(gone.size === 0 ? [] : [`${gone.size} gone`]),
@@ -338,6 +343,6 @@ function Shown<R>(props: ShownProps<R>): Markup {
             <thead><tr aria-rowindex=${before === undefined ? undefined : 1}>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
             <tbody>${rows.map((row, index) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} at=${before === undefined ? undefined : before + index + 2} gone=${gone.has(list.idOf(row)) ? goneText : undefined} />`)}</tbody></table></div>`
     }
-    ${isRead ? html`<${Pager} next=${next} cursor=${cursor} names=${list.pages ?? ['Older', 'Newer']} />` : null}
+    ${isRead ? html`<${Pager} next=${next} cursor=${cursor} names=${list.pages ?? ['Older', 'Newer']} onStep=${props.onRelease} />` : null}
   </div>`;
 }
