@@ -86,3 +86,16 @@ test('after a step to another page, and out of the filters, the focus is at the 
   assert.equal(await focused(), 'H1');
   await context.close();
 });
+
+test('a name is found however many there are, and only what is nowhere is said to be', async () => {
+  const { page, context } = await signedIn('events');
+  await page.keyboard.press('Control+k');
+  await at(page, 'palette-input').fill(nameOf(agents - 1));
+  await page.getByRole('option', { name: `agent ${nameOf(agents - 1)}` }).waitFor();
+  await page.keyboard.press('Enter');
+  await at(page, 'page-agent').waitFor();
+  await page.keyboard.press('Control+k');
+  await at(page, 'palette-input').fill('nowhere');
+  await at(page, 'palette').getByText('Nothing is called so.').waitFor();
+  await context.close();
+});

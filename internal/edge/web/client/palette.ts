@@ -20,21 +20,57 @@ const byId = (place: Place, id: string): Target[] =>
     href: pageHref(place, page, id),
   }));
 
-async function namesOf(place: Place): Promise<Target[]> {
-  type Named = { readonly items: readonly { readonly name: string }[] };
-  const kinds = [
-    ['agents', 'agent'],
-    ['repositories', 'repository'],
-    ['endpoints', 'endpoint'],
-  ] as const;
-  const lists = await Promise.all(
-    kinds.map(async ([page, kind]) => {
-      const query = page === 'agents' ? 'limit=200&view=row' : 'limit=200';
-      const { items } = await call<Named>('GET', `${place.api}/${page}?${query}`);
-      return items.map(({ name }) => ({ title: `${kind} ${name}`, href: pageHref(place, page, name) }));
+const kinds = [
+  ['agents', 'agent'],
+  ['repositories', 'repository'],
+  ['endpoints', 'endpoint'],
+] as const;
+/** What has not been read of a kind: its first page, or the one behind a cursor. */
+interface Rest {
+  readonly page: (typeof kinds)[number][0];
+  readonly kind: string;
+  readonly cursor: string | undefined;
+}
+const all: readonly Rest[] = kinds.map(([page, kind]) => ({ page, kind, cursor: undefined }));
+
+/** A page of names of each kind that has one. */
+async function readNames(place: Place, of: readonly Rest[], signal: AbortSignal) {
+  type Named = { readonly items: readonly { readonly name: string }[]; readonly nextCursor: string | null };
+  const read = await Promise.all(
+    of.map(async ({ page, kind, cursor }) => {
+      const query = new URLSearchParams({
+        limit: '200',
+        ...(page === 'agents' && { view: 'row' }),
+        ...(cursor !== undefined && { cursor }),
+      });
+      const { items, nextCursor } = await call<Named>('GET', `${place.api}/${page}?${query}`, { signal });
+      const names = items.map(({ name }): Target => ({ title: `${kind} ${name}`, href: pageHref(place, page, name) }));
+      return { names, rest: nextCursor === null ? [] : [{ page, kind, cursor: nextCursor }] };
     }),
   );
-  return lists.flat();
+  return { names: read.flatMap(({ names }) => names), rest: read.flatMap(({ rest }) => rest) };
+}
+
+/** The names of a project: the first of each kind, and more of them for as long as what was typed is not found often enough. */
+function useNames(place: Place | undefined, wantsMore: (names: readonly Target[]) => boolean) {
+  const [names, setNames] = useState<readonly Target[]>([]);
+  const [rest, setRest] = useState(place === undefined ? [] : all);
+  const [isFailed, setFailed] = useState(false);
+  const isWanted = rest.length > 0 && !isFailed && (rest === all || wantsMore(names));
+  useEffect(() => {
+    if (place === undefined || !isWanted) return undefined;
+    const stop = new AbortController();
+    readNames(place, rest, stop.signal).then(
+      (read) => {
+        setNames((before) => [...before, ...read.names]);
+        setRest(read.rest);
+      },
+      // Pages can be gone to whether the names could be read or not.
+      () => setFailed(!stop.signal.aborted),
+    );
+    return () => stop.abort();
+  }, [rest, isWanted]);
+  return { names, isReading: isWanted, isFailed };
 }
 
 export function Palette(props: {
@@ -44,13 +80,13 @@ export function Palette(props: {
 }): Markup {
   const { me, place } = props;
   const [typed, setTyped] = useState('');
-  const [names, setNames] = useState<readonly Target[]>([]);
   const [chosen, setChosen] = useState(0);
-  useEffect(() => {
-    // Pages can be gone to whether the names could be read or not.
-    if (place !== undefined) namesOf(place).then(setNames, () => undefined);
-  }, []);
   const words = typed.trim().toLowerCase().split(/\s+/);
+  const fits = ({ title }: Target): boolean => words.every((word) => title.toLowerCase().includes(word));
+  const { names, isReading, isFailed } = useNames(
+    place,
+    (known) => typed.trim() !== '' && known.filter(fits).length < shownMax,
+  );
   const projects = me.orgs.flatMap((org) =>
     org.projects.map((project) => ({
       title: `project ${org.slug}/${project.slug}`,
@@ -59,9 +95,7 @@ export function Palette(props: {
   );
   const own = place === undefined ? [] : pages.map(({ name, title }) => ({ title, href: pageHref(place, name) }));
   const ids = place !== undefined && isId(typed.trim()) ? byId(place, typed.trim()) : [];
-  const found = [...own, ...names, ...projects].filter(({ title }) =>
-    words.every((word) => title.toLowerCase().includes(word)),
-  );
+  const found = [...own, ...names, ...projects].filter(fits);
   const shown = [...ids, ...found].slice(0, shownMax);
   const at = Math.min(chosen, Math.max(0, shown.length - 1));
   const go = (target: Target | undefined): void => {
@@ -69,6 +103,7 @@ export function Palette(props: {
     props.onClose();
     navigate(target.href);
   };
+  const said = isReading ? 'Reading names…' : isFailed ? 'Not all names could be read.' : 'Nothing is called so.';
   const onKey = (event: KeyboardEvent): void => {
     if (event.key === 'ArrowDown') setChosen(Math.min(at + 1, shown.length - 1));
     else if (event.key === 'ArrowUp') setChosen(Math.max(at - 1, 0));
@@ -86,7 +121,7 @@ export function Palette(props: {
     <ul id="palette-list" role="listbox" aria-label="Found" class="found">
       ${shown.map((target, index) => html`<li id=${`palette-${index}`} role="option" aria-selected=${index === at} onClick=${() => go(target)}>${target.title}</li>`)}
     </ul>
-    <p role="status">${shown.length === 0 ? 'Nothing is called so.' : ''}</p>
+    <p role="status">${shown.length === 0 ? said : ''}</p>
   <//>`;
 }
 
