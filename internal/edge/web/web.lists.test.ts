@@ -99,3 +99,20 @@ test('a name is found however many there are, and only what is nowhere is said t
   await at(page, 'palette').getByText('Nothing is called so.').waitFor();
   await context.close();
 });
+
+test('tokens beyond the first two hundred are read on for, and those of oneself are no others', async () => {
+  const made = 205;
+  for (let n = 0; n < made; n += 1)
+    assert.equal((await daemon.api('POST', '/api/v1/tokens', { name: `t${n}` })).status, 201);
+  const { page, context } = await signedIn('tokens');
+  await page.getByRole('heading', { name: 'Your own, the latest 200' }).waitFor();
+  const own = page.getByRole('region', { name: 'Your own' });
+  assert.equal(await own.getByRole('cell', { name: 't0', exact: true }).count(), 0);
+  // The organization's hold one's own too: of others there is none among the latest.
+  await page.getByRole('heading', { name: 'Others in the organization default, the latest 0' }).waitFor();
+  await at(page, 'page-older').first().click();
+  await own.getByRole('cell', { name: 't0', exact: true }).waitFor();
+  await page.getByRole('heading', { name: /^Your own \d+$/ }).waitFor();
+  assert.deepEqual(await axeViolations(page), []);
+  await context.close();
+});

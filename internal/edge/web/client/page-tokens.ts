@@ -1,7 +1,7 @@
 // Tokens: the caller's own, made and revoked here, and those of the organization where the caller may see them. The text of
 // a new one is shown once.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
 import { ApiError, call } from './api.ts';
 import { because, consequencesOf } from './dry-run.ts';
@@ -23,8 +23,27 @@ import type { PageProps } from './pages.ts';
 
 type TokenPage = { readonly items: readonly Token[]; readonly nextCursor: string | null };
 const ownPath = '/api/v1/tokens';
-const most = 'limit=200';
 const day = 86_400_000;
+
+/** The latest tokens, `pages` of them; what is shown stays while more are read. */
+function useTokens(path: string) {
+  const [pages, setPages] = useState(1);
+  const read = useRead(async (signal) => {
+    const items: Token[] = [];
+    let cursor: string | null = '';
+    for (let page = 0; page < pages && cursor !== null; page += 1) {
+      const query = new URLSearchParams({ limit: '200', ...(cursor !== '' && { cursor }) });
+      const answer: TokenPage = await call<TokenPage>('GET', `${path}?${query}`, { signal });
+      items.push(...answer.items);
+      cursor = answer.nextCursor;
+    }
+    return { items, hasMore: cursor !== null };
+  }, path);
+  useEffect(() => {
+    if (pages > 1) read.again();
+  }, [pages]);
+  return { ...read, more: () => setPages((before) => before + 1) };
+}
 
 function stateOf({ revokedAt, expiresAt }: Token): { readonly kind: 'good' | 'off'; readonly text: string } {
   if (revokedAt !== null) return { kind: 'off', text: 'revoked' };
@@ -34,11 +53,11 @@ function stateOf({ revokedAt, expiresAt }: Token): { readonly kind: 'good' | 'of
 }
 
 export function Page({ place }: PageProps): Markup {
-  const own = useRead((signal) => call<TokenPage>('GET', `${ownPath}?${most}`, { signal }), 'own tokens');
+  const own = useTokens(ownPath);
   const orgPath = `/api/v1/orgs/${place.org.slug}/tokens`;
-  const all = useRead((signal) => call<TokenPage>('GET', `${orgPath}?${most}`, { signal }), orgPath);
-  const mine = new Set((own.value?.items ?? []).map(({ id }) => id));
-  const others = (all.value?.items ?? []).filter(({ id }) => !mine.has(id));
+  const all = useTokens(orgPath);
+  const me = own.value?.items[0]?.principal.id;
+  const others = (all.value?.items ?? []).filter(({ principal }) => principal.id !== me);
   const again = (): void => {
     own.again();
     all.again();
@@ -46,8 +65,8 @@ export function Page({ place }: PageProps): Markup {
   return html`<section data-testid="page-tokens" class="alike"><div class="title"><h1>Tokens</h1><${Command} command="svc token list" /></div>
     ${own.error === undefined ? null : html`<${Failure} error=${own.error} />`}
     <${Create} onMade=${again} />
-    ${own.value === undefined ? null : html`<${Tokens} title="Your own" tokens=${own.value.items} path=${ownPath} org="" isAllowed=${true} again=${again} />`}
-    ${all.value === undefined ? html`<${Unread} error=${all.error} />` : others.length === 0 ? null : html`<${Tokens} title=${`Others in the organization ${place.org.slug}`} tokens=${others} path=${orgPath} org=" --org" isAllowed=${place.org.permissions.includes('tokens:write')} again=${again} />`}
+    ${own.value === undefined ? null : html`<${Tokens} title="Your own" tokens=${own.value.items} more=${own.value.hasMore ? own.more : undefined} path=${ownPath} org="" isAllowed=${true} again=${again} />`}
+    ${all.value === undefined ? html`<${Unread} error=${all.error} />` : others.length === 0 && !all.value.hasMore ? null : html`<${Tokens} title=${`Others in the organization ${place.org.slug}`} tokens=${others} more=${all.value.hasMore ? all.more : undefined} path=${orgPath} org=" --org" isAllowed=${place.org.permissions.includes('tokens:write')} again=${again} />`}
   </section>`;
 }
 
@@ -91,6 +110,8 @@ function Create({ onMade }: { readonly onMade: () => void }): Markup {
 function Tokens(props: {
   readonly title: string;
   readonly tokens: readonly Token[];
+  /** Reads on; undefined: these are all. */
+  readonly more: (() => void) | undefined;
   readonly path: string;
   /** What the command takes beside the id. */
   readonly org: string;
@@ -114,8 +135,14 @@ function Tokens(props: {
     setAsking(undefined);
     props.again();
   };
+  const more = (event: Event): void => {
+    // The button goes with the last of them: the focus stays with the rows.
+    const rows = (event.currentTarget as HTMLElement).closest('div')?.querySelector<HTMLElement>('.scroll');
+    rows?.focus({ preventScroll: true });
+    props.more?.();
+  };
   const columns = ['Name', 'Whose', 'State', 'Used', 'Expires', 'Action'].map((title) => ({ title }));
-  return html`<div><h2>${props.title} ${props.tokens.length}</h2>
+  return html`<div><h2>${props.title}${props.more === undefined ? ' ' : ', the latest '}${props.tokens.length}</h2>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
       props.tokens.length === 0
@@ -128,5 +155,6 @@ function Tokens(props: {
           <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" disabled=${!props.isAllowed} title=${`svc token revoke ${one.id}${props.org}`} onClick=${() => void ask(one)}>Revoke</button>${props.isAllowed ? html` <${Copy} text=${`svc token revoke ${one.id}${props.org}`} label="svc" />` : html` <small>needs tokens:write</small>`}` : '–'}</td></tr>`;
       })}<//>`
     }
+    ${props.more === undefined ? null : html`<p class="pager"><button type="button" data-testid="page-older" onClick=${more}>More</button></p>`}
     ${asking === undefined ? null : html`<${Confirm} title=${`Revoke ${asking.name}`} consequence=${consequence} action="Revoke" withReason=${true} onConfirm=${revoke} onClose=${() => setAsking(undefined)} />`}</div>`;
 }
