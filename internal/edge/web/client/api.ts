@@ -16,6 +16,20 @@ export class ApiError extends Error {
   }
 }
 
+/** The service was not reached, or did not end its answer: of what was to be changed nobody knows whether it was. */
+export class UnreachedError extends Error {
+  readonly isRead: boolean;
+
+  constructor(isRead: boolean) {
+    super('The service was not reached.');
+    this.isRead = isRead;
+  }
+}
+
+/** What passes by itself: the same reading may be answered a moment later. */
+export const isPassing = (error: unknown): boolean =>
+  error instanceof UnreachedError || (error instanceof ApiError && error.problem.status === 503);
+
 /** Whether a text is an id, in any case. */
 export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 
@@ -91,6 +105,9 @@ export async function call<T>(method: string, path: string, options: CallOptions
   inFlight += 1;
   try {
     return await answered<T>(method, path, options);
+  } catch (error) {
+    // What `fetch` throws says nothing but that.
+    throw error instanceof TypeError ? new UnreachedError(method === 'GET') : error;
   } finally {
     inFlight -= 1;
     quietSince = performance.now();
@@ -131,8 +148,7 @@ export async function openSession(body: { readonly token: string } | { readonly 
   return (await send('GET', '/api/v1/me', {})).status !== 401;
 }
 
-/** What went wrong, for people. What `fetch` throws says nothing: the service was not reached. */
+/** What went wrong, for people. */
 export function message(error: unknown): string {
-  if (error instanceof TypeError) return 'The service was not reached.';
   return error instanceof Error ? error.message : 'Something went wrong.';
 }

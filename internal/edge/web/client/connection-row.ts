@@ -1,10 +1,11 @@
 // A connection's row on the Connections page: its state in words, consent again where it is needed, and its end.
 
 import type { Connection } from '../../../../schemas/api/connections.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, html, type Markup, Status, type StatusKind, Time } from './kit.ts';
+import { html, type Markup, Status, type StatusKind, Time } from './kit.ts';
 import type { Place } from './pages.ts';
 
 const kinds: { readonly [status: string]: StatusKind } = {

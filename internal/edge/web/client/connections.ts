@@ -3,13 +3,14 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
+import { Confirm } from './action.ts';
 import { shell } from './command.ts';
 import type { PageProps } from './pages.ts';
 import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
 import { ConnectionRow, Since, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
-import { Command, Confirm, Copy, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
+import { Command, Copy, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 
 const setupBase = '/api/v1/connections/errtrack/installations';

@@ -2,8 +2,9 @@
 // the act itself would be refused for is said then already.
 
 import type { DryRun } from '../../../../schemas/api/common.ts';
+import { type ActionProps } from './action.ts';
 import { call } from './api.ts';
-import { type ActionProps, type Content, html } from './kit.ts';
+import { type Content, html } from './kit.ts';
 
 const most = 6;
 /** The first of them, ids cut to what tells them apart. */

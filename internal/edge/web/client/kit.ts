@@ -5,8 +5,7 @@
 import htm from 'htm';
 import { h, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, message } from './api.ts';
-import type { Place } from './pages.ts';
+import { ApiError, isPassing, message, UnreachedError } from './api.ts';
 
 export type Markup = VNode;
 type Tag = (strings: TemplateStringsArray, ...values: unknown[]) => Markup;
@@ -228,12 +227,21 @@ function advice({ status, code }: { readonly status: number; readonly code: stri
   return 'Change what was sent, and try again.';
 }
 
+/** Where the service has not answered: what is read is read again, what was to be changed is not sent again. */
+function unanswered(error: unknown): readonly [code: string, advice: string] {
+  if (!(error instanceof UnreachedError)) return ['unexpected', 'Load the page again, and try again.'];
+  return error.isRead
+    ? ['unreachable', 'What was read last is still shown; it is read again by itself.']
+    : ['unreachable', 'It is not sent again by itself: look whether it was done, then try again.'];
+}
+
 /** An error before anything else: its code, the request's id, and what to do. */
 export function Failure(props: { readonly error: unknown }): Markup {
   const { error } = props;
   const told = error instanceof ApiError ? error.problem : undefined;
-  return html`<div class="failure" role="alert" data-testid="failure"><p><strong>${told?.code ?? 'unreachable'}</strong> ${message(error)}</p>
-    <p>${told === undefined ? 'What was read last is still shown; it is read again by itself.' : advice(told)}
+  const [code, what] = told === undefined ? unanswered(error) : [told.code, advice(told)];
+  return html`<div class="failure" role="alert" data-testid="failure"><p><strong>${code}</strong> ${message(error)}</p>
+    <p>${what}
     ${told === undefined ? null : html` Request <code data-testid="request-id">${told.requestId}</code>`}</p></div>`;
 }
 
@@ -262,102 +270,18 @@ export function Command(props: { readonly command: string }): Markup {
   return html`<span class="command"><code>${props.command}</code> <${Copy} text=${props.command} label="Copy" testId="copy-command" /></span>`;
 }
 
-/** Asks before something is taken away, in the words of what follows; `withReason`: why is asked, and audited. */
-export function Confirm(props: {
-  readonly title: string;
-  readonly consequence: Content;
-  readonly action: string;
-  readonly withReason?: boolean;
-  readonly onConfirm: (reason?: string) => Promise<void>;
-  readonly onClose: () => void;
-}): Markup {
-  const [busy, setBusy] = useState(false);
-  const [reason, setReason] = useState('');
-  const [error, setError] = useState<unknown>(undefined);
-  const go = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      await props.onConfirm(reason.trim() === '' ? undefined : reason.trim());
-    } catch (caught) {
-      setError(caught);
-      setBusy(false);
-    }
-  };
-  const type = (event: Event): void => setReason((event.currentTarget as HTMLTextAreaElement).value);
-  return html`<${Dialog} title=${props.title} testId="confirmation" onClose=${props.onClose}>
-    <div>${props.consequence}</div>
-    ${props.withReason === true ? html`<${Field} label="Reason" hint="It stands in the audit; at most 500 characters."><textarea data-testid="reason" maxLength=${500} rows=${2} value=${reason} onInput=${type}></textarea><//>` : null}
-    ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button>
-      <button type="button" class="danger" data-testid="confirm" disabled=${busy} onClick=${go}>${props.action}</button></p>
-  <//>`;
-}
-
-export interface ActionProps {
-  /** Where it is done, and what the caller may do there. */
-  readonly place: Pick<Place, 'permissions'>;
-  readonly label: string;
-  readonly testId: string;
-  /** Without which the button is there and cannot be pressed. */
-  readonly needs: string;
-  /** The same on the command line. */
-  readonly command: string;
-  readonly run: (reason?: string) => Promise<void>;
-  /** Asked first; `consequence` is read when the button is pressed, from a dry run where there is one. */
-  readonly confirm?: {
-    readonly title: string;
-    readonly consequence: () => Promise<Content>;
-    readonly withReason?: boolean;
-    /** Takes nothing away that is not back at once. */
-    readonly isMild?: boolean;
-  };
-  readonly primary?: boolean;
-}
-
-/** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
-export function Action(props: ActionProps): Markup {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(undefined);
-  const [asking, setAsking] = useState<Content>(undefined);
-  const { confirm } = props;
-  const isAllowed = props.place.permissions.includes(props.needs);
-  const press = async (): Promise<void> => {
-    if (busy) return;
-    setBusy(true);
-    setError(undefined);
-    try {
-      if (confirm === undefined) await props.run();
-      else setAsking(await confirm.consequence());
-    } catch (caught) {
-      setError(caught);
-    }
-    setBusy(false);
-  };
-  const confirmed = async (reason?: string): Promise<void> => {
-    await props.run(reason);
-    setAsking(undefined);
-  };
-  const kind =
-    confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
-  return html`<span class="action">
-    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${press}>${props.label}</button>
-    ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}
-    ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    ${
-      asking === undefined || confirm === undefined
-        ? null
-        : html`<${Confirm} title=${confirm.title} consequence=${asking} action=${props.label} withReason=${confirm.withReason === true} onConfirm=${confirmed} onClose=${() => setAsking(undefined)} />`
-    }
-  </span>`;
-}
-
 interface ReadState<T> {
   readonly key: string;
   readonly value?: T;
   readonly error?: unknown;
 }
 
-/** A read that runs when what it depends on changes, and again when `again` is called; what was read stays meanwhile. */
+const retryMs = { first: 1_000, most: 10_000 };
+
+/**
+ * A read that runs when what it depends on changes, when `again` is called, and by itself while the service does not answer;
+ * what was read stays meanwhile.
+ */
 export function useRead<T>(read: (signal: AbortSignal) => Promise<T>, key: string) {
   const [state, setState] = useState<ReadState<T>>({ key });
   const latest = useRef(read);
@@ -367,15 +291,25 @@ export function useRead<T>(read: (signal: AbortSignal) => Promise<T>, key: strin
     const stop = new AbortController();
     let isReading = false;
     let isDue = false;
+    let delay = retryMs.first;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // Where nobody looks nothing is read.
+    const retry = (): void => {
+      timer = setTimeout(() => (document.hidden ? retry() : void run()), delay);
+      delay = Math.min(delay * 2, retryMs.most);
+    };
     const run = async (): Promise<void> => {
+      clearTimeout(timer);
       // One reading at a time: what changes during one is read after it, and none is ever broken off by the next.
       isDue = isReading;
       if (isReading) return;
       isReading = true;
       try {
         const value = await latest.current(stop.signal);
+        delay = retryMs.first;
         if (!stop.signal.aborted) setState({ key, value });
       } catch (error) {
+        if (isPassing(error) && !stop.signal.aborted) retry();
         if (!stop.signal.aborted) setState((before) => (before.key === key ? { ...before, error } : { key, error }));
       }
       isReading = false;
@@ -383,7 +317,10 @@ export function useRead<T>(read: (signal: AbortSignal) => Promise<T>, key: strin
     };
     rerun.current = () => void run();
     void run();
-    return () => stop.abort();
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
   }, [key]);
   const again = (): void => rerun.current();
   return {

@@ -4,10 +4,11 @@
 import { useState } from 'preact/hooks';
 import type { Shape } from '../../../../schemas/api/operation.ts';
 import type { notice, receiver } from '../../../../schemas/api/receivers.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Empty, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
+import { Empty, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
 import { statusCell } from './list.ts';
 import type { Place } from './pages.ts';
 

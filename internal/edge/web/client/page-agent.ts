@@ -5,13 +5,13 @@ import type { Spending } from '../../../../schemas/api/common.ts';
 import type { Session } from '../../../../schemas/api/sessions.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { useState } from 'preact/hooks';
+import { Action } from './action.ts';
 import { AgentWorld, type WorldSpec } from './agent-world.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Changes, Facts, Tabs, valueText } from './detail.ts';
 import {
-  Action,
   Command,
   type Content,
   Copy,

@@ -1,11 +1,12 @@
 // Bindings: which session holds which target.
 
 import type { Binding } from '../../../../schemas/api/bindings.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, html } from './kit.ts';
+import { html } from './kit.ts';
 import { type List, statusCell, timeCell } from './list.ts';
 import { pageHref } from './pages.ts';
 

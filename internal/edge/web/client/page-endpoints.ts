@@ -2,10 +2,11 @@
 
 import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
+import { Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
 import { navigate, type PageProps, pageHref, type Place } from './pages.ts';
 

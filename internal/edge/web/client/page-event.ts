@@ -1,24 +1,12 @@
 // One event and the reason for every decision on it: each trigger, each clause, what was found in its place.
 
 import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { Clause } from './clause.ts';
 import { shell } from './command.ts';
 import { Facts, Json } from './detail.ts';
-import {
-  Action,
-  Clock,
-  Command,
-  Copy,
-  Failure,
-  html,
-  kindOf,
-  type Markup,
-  Reading,
-  Status,
-  Time,
-  useRead,
-} from './kit.ts';
+import { Clock, Command, Copy, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
 

@@ -2,11 +2,12 @@
 
 import { useState } from 'preact/hooks';
 import type { Member } from '../../../../schemas/api/members.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Field, html, type Markup } from './kit.ts';
+import { Field, html, type Markup } from './kit.ts';
 import { type List, timeCell } from './list.ts';
 import type { Place } from './pages.ts';
 

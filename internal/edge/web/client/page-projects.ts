@@ -1,10 +1,11 @@
 // Organizations and projects that the caller sees, and the end of an organization that has none.
 
 import type { Me } from '../../../../schemas/api/tenancy.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Command, Empty, html, type Markup } from './kit.ts';
+import { Command, Empty, html, type Markup } from './kit.ts';
 
 type Org = Me['orgs'][number];
 

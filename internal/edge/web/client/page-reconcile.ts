@@ -9,23 +9,11 @@ import type {
   Stage,
   WholeRun,
 } from '../../../../schemas/api/reconciles.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
-import {
-  Action,
-  Command,
-  duration,
-  Empty,
-  Failure,
-  html,
-  kindOf,
-  type Markup,
-  Reading,
-  Status,
-  Time,
-  useRead,
-} from './kit.ts';
+import { Command, duration, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 import { aboutText, tookText } from './page-reconciles.ts';

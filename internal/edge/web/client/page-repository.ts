@@ -3,24 +3,12 @@
 import type { AuditEntry } from '../../../../schemas/api/audit.ts';
 import type { Run } from '../../../../schemas/api/reconciles.ts';
 import type { Repository } from '../../../../schemas/api/repositories.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Facts } from './detail.ts';
-import {
-  Action,
-  capital,
-  Command,
-  Empty,
-  Failure,
-  html,
-  kindOf,
-  type Markup,
-  Reading,
-  Status,
-  Time,
-  useRead,
-} from './kit.ts';
+import { capital, Command, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { stateOf } from './page-repositories.ts';
 import { aboutText, runColumns } from './page-reconciles.ts';

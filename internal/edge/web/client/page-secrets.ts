@@ -3,11 +3,12 @@
 
 import { useState } from 'preact/hooks';
 import type { Secret } from '../../../../schemas/api/secrets.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Copy, html, type Markup, Status } from './kit.ts';
+import { Copy, html, type Markup, Status } from './kit.ts';
 import { type List, timeCell } from './list.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 import { EditDialog, type SecretScope, secretsPath, ValueDialog } from './secret-dialogs.ts';

@@ -3,11 +3,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Message, Session, WholeSession } from '../../../../schemas/api/sessions.ts';
 import type { Agent } from '../../../../schemas/api/agents.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import {
-  Action,
   Clock,
   Command,
   duration,

@@ -2,11 +2,12 @@
 
 import { useState } from 'preact/hooks';
 import type { Project } from '../../../../schemas/api/tenancy.ts';
+import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Notifications } from './notifications.ts';
-import { Action, Command, Failure, Field, html, type Markup, Reading, Status, Time, Toast, useRead } from './kit.ts';
+import { Command, Failure, Field, html, type Markup, Reading, Status, Time, Toast, useRead } from './kit.ts';
 import type { PageProps, Place } from './pages.ts';
 
 const needed = 'project:write';

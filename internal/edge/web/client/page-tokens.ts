@@ -3,22 +3,10 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
+import { Confirm } from './action.ts';
 import { ApiError, call } from './api.ts';
 import { because, consequencesOf } from './dry-run.ts';
-import {
-  Command,
-  Confirm,
-  type Content,
-  Copy,
-  Failure,
-  Field,
-  html,
-  type Markup,
-  Status,
-  Table,
-  Time,
-  useRead,
-} from './kit.ts';
+import { Command, type Content, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
 import type { PageProps } from './pages.ts';
 
 type TokenPage = { readonly items: readonly Token[]; readonly nextCursor: string | null };

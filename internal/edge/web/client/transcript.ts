@@ -3,7 +3,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Message } from '../../../../schemas/api/sessions.ts';
-import { call } from './api.ts';
+import { call, isPassing } from './api.ts';
 import { Clock, duration, Failure, html, type Markup, Status } from './kit.ts';
 import { useLive, useLiveState } from './live.ts';
 
@@ -47,16 +47,20 @@ function useReading({ id, isLive }: Props, isRead: boolean, readNew: () => void)
   }, [isLive]);
 }
 
-/** All that was read of a transcript, in order, and how to read on at both of its ends. */
-function useMessages(props: Props) {
-  const { path } = props;
+/** Reads on by the clock where the service did not answer. */
+function useAgain(error: unknown, readOn: () => void): void {
+  useEffect(() => {
+    if (!isPassing(error)) return undefined;
+    const timer = setTimeout(readOn, stalePollMs);
+    return () => clearTimeout(timer);
+  }, [error]);
+}
+
+/** What was read, in order; `after`: from where on something may be new. */
+function useKnown() {
   const [messages, setMessages] = useState<readonly Message[]>([]);
-  const [before, setBefore] = useState<string | null>(null);
-  const [isRead, setRead] = useState(false);
-  const [error, setError] = useState<unknown>(undefined);
   /** The highest numbers that were read, ascending. */
   const recent = useRef<readonly number[]>([]);
-  const busy = useRef<'no' | 'yes' | 'again'>('no');
   const after = (): number => (recent.current.length < overlap ? 0 : (recent.current[0] ?? 0));
   const add = (items: readonly Message[]): void => {
     const fresh = items.filter(({ seq }) => seq > after() && !recent.current.includes(seq));
@@ -64,6 +68,18 @@ function useMessages(props: Props) {
     recent.current = [...recent.current, ...fresh.map(({ seq }) => seq)].sort((a, b) => a - b).slice(-overlap);
     setMessages((known) => [...known, ...fresh].sort((a, b) => a.seq - b.seq));
   };
+  const addOlder = (items: readonly Message[]): void => setMessages((known) => [...items, ...known]);
+  return { messages, after, add, addOlder, isEmpty: () => recent.current.length === 0 };
+}
+
+/** All that was read of a transcript, in order, and how to read on at both of its ends. */
+function useMessages(props: Props) {
+  const { path } = props;
+  const { messages, after, add, addOlder, isEmpty } = useKnown();
+  const [before, setBefore] = useState<string | null>(null);
+  const [isRead, setRead] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
+  const busy = useRef<'no' | 'yes' | 'again'>('no');
   const readNew = async (): Promise<void> => {
     if (busy.current !== 'no') {
       busy.current = 'again';
@@ -92,28 +108,37 @@ function useMessages(props: Props) {
     try {
       const query = `order=desc&limit=${pageSize}&cursor=${encodeURIComponent(cursor)}`;
       const page = await call<Page>('GET', `${path}/messages?${query}`);
-      setMessages((known) => [...page.items.toReversed(), ...known]);
+      addOlder(page.items.toReversed());
       setBefore(page.nextCursor);
     } catch (caught) {
       setError(caught);
       setBefore(cursor);
     }
   };
-  useEffect(() => {
+  const readEnd = (): void => {
     busy.current = 'yes';
     call<Page>('GET', `${path}/messages?order=desc&limit=${pageSize}`)
       .then((page) => {
         add(page.items.toReversed());
         setBefore(page.nextCursor);
         setRead(true);
+        setError(undefined);
       }, setError)
       .finally(() => {
         const isDue = busy.current === 'again';
         busy.current = 'no';
-        if (isDue) void readNew();
+        if (isDue) readOn();
       });
-  }, [path]);
-  useReading(props, isRead, () => void readNew());
+  };
+  // What is new came after the end: where nothing of that has been read, it is read first.
+  const readOn = (): void => {
+    if (busy.current !== 'no') busy.current = 'again';
+    else if (isEmpty()) readEnd();
+    else void readNew();
+  };
+  useEffect(readEnd, [path]);
+  useAgain(error, readOn);
+  useReading(props, isRead, readOn);
   return { messages, hasOlder: before !== null, readOlder, isRead, error };
 }
 

@@ -1,0 +1,94 @@
+// What changes something: a button with its `svc` command, and the question before something is taken away.
+
+import { useState } from 'preact/hooks';
+import { type Content, Copy, Dialog, Failure, Field, html, type Markup } from './kit.ts';
+import type { Place } from './pages.ts';
+
+/** Asks before something is taken away, in the words of what follows; `withReason`: why is asked, and audited. */
+export function Confirm(props: {
+  readonly title: string;
+  readonly consequence: Content;
+  readonly action: string;
+  readonly withReason?: boolean;
+  readonly onConfirm: (reason?: string) => Promise<void>;
+  readonly onClose: () => void;
+}): Markup {
+  const [busy, setBusy] = useState(false);
+  const [reason, setReason] = useState('');
+  const [error, setError] = useState<unknown>(undefined);
+  const go = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await props.onConfirm(reason.trim() === '' ? undefined : reason.trim());
+    } catch (caught) {
+      setError(caught);
+      setBusy(false);
+    }
+  };
+  const type = (event: Event): void => setReason((event.currentTarget as HTMLTextAreaElement).value);
+  return html`<${Dialog} title=${props.title} testId="confirmation" onClose=${props.onClose}>
+    <div>${props.consequence}</div>
+    ${props.withReason === true ? html`<${Field} label="Reason" hint="It stands in the audit; at most 500 characters."><textarea data-testid="reason" maxLength=${500} rows=${2} value=${reason} onInput=${type}></textarea><//>` : null}
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button>
+      <button type="button" class="danger" data-testid="confirm" disabled=${busy} onClick=${go}>${props.action}</button></p>
+  <//>`;
+}
+
+export interface ActionProps {
+  /** Where it is done, and what the caller may do there. */
+  readonly place: Pick<Place, 'permissions'>;
+  readonly label: string;
+  readonly testId: string;
+  /** Without which the button is there and cannot be pressed. */
+  readonly needs: string;
+  /** The same on the command line. */
+  readonly command: string;
+  readonly run: (reason?: string) => Promise<void>;
+  /** Asked first; `consequence` is read when the button is pressed, from a dry run where there is one. */
+  readonly confirm?: {
+    readonly title: string;
+    readonly consequence: () => Promise<Content>;
+    readonly withReason?: boolean;
+    /** Takes nothing away that is not back at once. */
+    readonly isMild?: boolean;
+  };
+  readonly primary?: boolean;
+}
+
+/** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
+export function Action(props: ActionProps): Markup {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
+  const [asking, setAsking] = useState<Content>(undefined);
+  const { confirm } = props;
+  const isAllowed = props.place.permissions.includes(props.needs);
+  const press = async (): Promise<void> => {
+    if (busy) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      if (confirm === undefined) await props.run();
+      else setAsking(await confirm.consequence());
+    } catch (caught) {
+      setError(caught);
+    }
+    setBusy(false);
+  };
+  const confirmed = async (reason?: string): Promise<void> => {
+    await props.run(reason);
+    setAsking(undefined);
+  };
+  const kind =
+    confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
+  return html`<span class="action">
+    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${press}>${props.label}</button>
+    ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${
+      asking === undefined || confirm === undefined
+        ? null
+        : html`<${Confirm} title=${confirm.title} consequence=${asking} action=${props.label} withReason=${confirm.withReason === true} onConfirm=${confirmed} onClose=${() => setAsking(undefined)} />`
+    }
+  </span>`;
+}

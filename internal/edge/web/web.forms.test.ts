@@ -1,0 +1,79 @@
+// What a page does where the service does not answer, answers late, or answers no: in a real browser, whose way to the service
+// breaks when a test says so. What was typed stays, nothing is done twice, and what can be read comes by itself.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { axeViolations, type BrowserContext, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { at, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+const root = '/default/default';
+
+const signedIn = async (path: string) => {
+  const context: BrowserContext = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/${path}`, {});
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  return { context, page };
+};
+
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'], allowPrivateNetwork: true } });
+  browser = await startBrowser();
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+});
+
+test('a reading that was not answered is done again by itself, also where nothing has changed meanwhile', async () => {
+  const { page, context } = await signedIn('doctor');
+  const away = { status: 503, contentType: 'application/problem+json' };
+  const body = { status: 503, title: 'x', code: 'unavailable', detail: 'Away.', requestId: 'r-1' };
+  for (const [name, path] of [
+    ['tokens', '**/api/v1/tokens*'],
+    ['settings', `**/projects/default`],
+    ['endpoints', '**/endpoints*'],
+  ] as const)
+    for (const isReached of [false, true]) {
+      await page.route(path, (route) =>
+        isReached ? route.fulfill({ ...away, body: JSON.stringify(body) }) : route.abort('connectionrefused'),
+      );
+      await page.locator('nav a', { hasText: 'Doctor' }).click();
+      await at(page, 'page-doctor').waitFor();
+      await page
+        .locator('nav a')
+        .filter({ hasText: new RegExp(`^${name}$`, 'i') })
+        .click();
+      const failure = at(page, 'failure').first();
+      await failure.filter({ hasText: isReached ? 'Away.' : 'it is read again by itself' }).waitFor();
+      await page.unroute(path);
+      await failure.waitFor({ state: 'detached' });
+    }
+  await context.close();
+});
+
+test('what could not be sent is said not to be sent again, and what was typed is no fault of the service', async () => {
+  const { page, context } = await signedIn('secrets');
+  await at(page, 'create').click();
+  await at(page, 'secret-name').fill('late');
+  await at(page, 'secret-value').fill('x');
+  const expires = page.locator('[name="expiresAt"]');
+  await expires.evaluate((input) => Object.assign(input, { value: '20266-01-01T10:00' }));
+  await at(page, 'secret-save').click();
+  assert.equal(await expires.evaluate((input) => input.matches(':invalid')), true);
+  assert.equal(await at(page, 'failure').count(), 0);
+  await expires.fill('2099-01-01T10:00');
+  await page.route('**/secrets/late', (route) => route.abort('connectionrefused'));
+  await at(page, 'secret-save').click();
+  await at(page, 'failure').waitFor();
+  assert.match(
+    await at(page, 'failure').innerText(),
+    /^unreachable The service was not reached\.\s+It is not sent again by itself/,
+  );
+  await page.unroute('**/secrets/late');
+  await at(page, 'secret-save').click();
+  await at(page, 'row-secret-late').waitFor();
+  await context.close();
+});
