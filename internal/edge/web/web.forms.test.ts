@@ -77,3 +77,47 @@ test('what could not be sent is said not to be sent again, and what was typed is
   await at(page, 'row-secret-late').waitFor();
   await context.close();
 });
+
+test('a form whose button is pressed again before the answer is sent once', async () => {
+  const { page, context } = await signedIn('tokens');
+  const hold = async (path: string) => {
+    const held: (() => void)[] = [];
+    await page.route(path, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue();
+      await new Promise<void>((go) => held.push(go));
+      return route.continue();
+    });
+    return held;
+  };
+  const tokens = await hold('**/api/v1/tokens');
+  await page.locator('summary', { hasText: 'Make a token' }).click();
+  await at(page, 'token-name').fill('pressed');
+  await at(page, 'create').dblclick();
+  await at(page, 'token-name').press('Enter');
+  await at(page, 'create').and(page.locator('[aria-busy="true"]')).waitFor();
+  // What was sent is in order: were there a second one, it would have been held by now.
+  await page.evaluate(`fetch('/api/v1/tokens?limit=1')`);
+  assert.equal(tokens.length, 1);
+  tokens[0]?.();
+  await at(page, 'token-text').waitFor();
+  const { items } = (await daemon.api('GET', '/api/v1/tokens?limit=200')).body as unknown as {
+    items: { name: string }[];
+  };
+  assert.equal(items.filter(({ name }) => name === 'pressed').length, 1);
+
+  await page.locator('nav a', { hasText: 'Settings' }).click();
+  const receivers = await hold('**/receivers');
+  await page.locator('summary', { hasText: 'Add a receiver' }).click();
+  await at(page, 'receiver-kind').selectOption('webhook');
+  await at(page, 'receiver-name').fill('desk');
+  await at(page, 'receiver-url').fill('https://desk.example.org/');
+  await at(page, 'receiver-secret').fill('k'.repeat(32));
+  await at(page, 'receiver-add').dblclick();
+  await at(page, 'receiver-add').and(page.locator('[aria-busy="true"]')).waitFor();
+  await page.evaluate(`fetch('/api/v1/tokens?limit=1')`);
+  assert.equal(receivers.length, 1);
+  receivers[0]?.();
+  await at(page, 'row-receiver-desk').waitFor();
+  assert.equal(await at(page, 'failure').count(), 0);
+  await context.close();
+});

@@ -1,8 +1,26 @@
 // What changes something: a button with its `svc` command, and the question before something is taken away.
 
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { type Content, Copy, Dialog, Failure, Field, html, type Markup } from './kit.ts';
 import type { Place } from './pages.ts';
+
+/** What a button or a form does, and never twice at once: who presses again before the answer has asked for it once. */
+export function useOnce<A extends readonly unknown[]>(step: (...given: A) => Promise<void>) {
+  const [busy, setBusy] = useState(false);
+  const isRunning = useRef(false);
+  const run = async (...given: A): Promise<void> => {
+    if (isRunning.current) return;
+    isRunning.current = true;
+    setBusy(true);
+    try {
+      await step(...given);
+    } finally {
+      isRunning.current = false;
+      setBusy(false);
+    }
+  };
+  return { busy, run };
+}
 
 /** Asks before something is taken away, in the words of what follows; `withReason`: why is asked, and audited. */
 export function Confirm(props: {

@@ -3,6 +3,7 @@
 import { render } from 'preact';
 import { useState } from 'preact/hooks';
 import { call } from './api.ts';
+import { useOnce } from './action.ts';
 import { Failure, Field, html, type Markup } from './kit.ts';
 
 interface State {
@@ -16,7 +17,7 @@ function DevicePage(): Markup {
   const [code, setCode] = useState('');
   const [state, setState] = useState<State | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
-  const send = async (decision?: 'allow' | 'deny'): Promise<void> => {
+  const { busy, run: send } = useOnce(async (decision?: 'allow' | 'deny') => {
     setError(undefined);
     try {
       const body = { userCode: code, ...(decision !== undefined && { decision }) };
@@ -24,7 +25,7 @@ function DevicePage(): Markup {
     } catch (caught) {
       setError(caught);
     }
-  };
+  });
   const type = (event: Event): void => setCode((event.currentTarget as HTMLInputElement).value);
   const look = (event: Event): void => {
     event.preventDefault();
@@ -40,7 +41,7 @@ function DevicePage(): Markup {
         : state.status === 'pending'
           ? html`<div><p><strong>${state.host}</strong> at ${state.address} asks for a token of yours, valid for up to 30 days.</p>
             <p class="buttons"><button type="button" data-testid="reject" onClick=${() => send('deny')}>Deny</button>
-            <button type="button" class="primary" data-testid="allow" onClick=${() => send('allow')}>Allow</button></p></div>`
+            <button type="button" class="primary" data-testid="allow" aria-busy=${busy} onClick=${() => send('allow')}>Allow</button></p></div>`
           : html`<p role="status" data-testid="decision">${state.status === 'allowed' ? 'It is let in. You can close this page.' : 'It was refused.'}</p>`
     }
   </main>`;

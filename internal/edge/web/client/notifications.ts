@@ -4,7 +4,7 @@
 import { useState } from 'preact/hooks';
 import type { Shape } from '../../../../schemas/api/operation.ts';
 import type { notice, receiver } from '../../../../schemas/api/receivers.ts';
-import { Action } from './action.ts';
+import { Action, useOnce } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
@@ -59,9 +59,7 @@ function Add(props: { readonly place: Place; readonly again: () => void }): Mark
   const [kind, setKind] = useState('chat');
   const [error, setError] = useState<unknown>(undefined);
   const isAllowed = place.permissions.includes(needs);
-  const send = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
+  const { busy, run } = useOnce(async (form: HTMLFormElement) => {
     const given = [...new FormData(form)].filter(([, value]) => value !== '');
     setError(undefined);
     try {
@@ -72,6 +70,10 @@ function Add(props: { readonly place: Place; readonly again: () => void }): Mark
     } catch (caught) {
       setError(caught);
     }
+  });
+  const send = (event: Event): void => {
+    event.preventDefault();
+    void run(event.currentTarget as HTMLFormElement);
   };
   const choose = (event: Event): void => setKind((event.currentTarget as HTMLSelectElement).value);
   const input = (name: string, label: string, hint: string, more: object = {}): Markup =>
@@ -82,7 +84,7 @@ function Add(props: { readonly place: Place; readonly again: () => void }): Mark
       ${kind === 'chat' ? input('connection', 'Connection', 'Of chat.') : input('url', 'Address', 'Deliveries are signed.')}
       ${kind === 'chat' ? input('channel', 'Channel', 'Its id.') : input('secret', 'Key', 'What deliveries are signed with.', { type: 'password' })}</div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <p class="action"><button type="submit" data-testid="receiver-add" disabled=${!isAllowed} title=${kind === 'chat' ? `svc notify add chat NAME --connection C --channel ID` : `svc notify add webhook NAME --url URL --from-file FILE`}>Add</button> ${isAllowed ? html`<small>It is told of everything; <code>svc notify edit NAME --on …</code> narrows that.</small>` : html`<small>needs ${needs}</small>`}</p></form></details>`;
+    <p class="action"><button type="submit" data-testid="receiver-add" disabled=${!isAllowed} aria-busy=${busy} title=${kind === 'chat' ? `svc notify add chat NAME --connection C --channel ID` : `svc notify add webhook NAME --url URL --from-file FILE`}>Add</button> ${isAllowed ? html`<small>It is told of everything; <code>svc notify edit NAME --on …</code> narrows that.</small>` : html`<small>needs ${needs}</small>`}</p></form></details>`;
 }
 
 const subjectOf = ({ subject }: Notice): string => {

@@ -3,7 +3,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
-import { Confirm } from './action.ts';
+import { Confirm, useOnce } from './action.ts';
 import { ApiError, call } from './api.ts';
 import { because, consequencesOf } from './dry-run.ts';
 import { Command, type Content, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
@@ -70,9 +70,7 @@ function Unread({ error }: { readonly error: unknown }): Markup {
 function Create({ onMade }: { readonly onMade: () => void }): Markup {
   const [made, setMade] = useState<CreatedToken | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
-  const send = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
+  const { busy, run } = useOnce(async (form: HTMLFormElement) => {
     const given = new FormData(form);
     const days = Number(given.get('days') ?? 0);
     setError(undefined);
@@ -86,11 +84,15 @@ function Create({ onMade }: { readonly onMade: () => void }): Markup {
     } catch (caught) {
       setError(caught);
     }
+  });
+  const send = (event: Event): void => {
+    event.preventDefault();
+    void run(event.currentTarget as HTMLFormElement);
   };
   return html`<details><summary>Make a token of your own</summary><form onSubmit=${send} class="filters">
       <${Field} label="Name"><input name="name" required maxlength="200" autocomplete="off" data-testid="token-name" /><//>
       <${Field} label="Valid for"><select name="days"><option value="30">30 days</option><option value="90">90 days</option><option value="365">a year</option><option value="0">as long as your session may</option></select><//>
-      <p><button type="submit" data-testid="create" title="svc token create NAME">Make</button></p></form>
+      <p><button type="submit" data-testid="create" aria-busy=${busy} title="svc token create NAME">Make</button></p></form>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${made === undefined ? null : html`<p class="notice" role="status">Shown this once: <code data-testid="token-text">${made.token}</code> <${Copy} text=${made.token} label="Copy" /> <button type="button" class="small" onClick=${() => setMade(undefined)}>Hide</button></p>`}</details>`;
 }
