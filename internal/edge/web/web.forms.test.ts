@@ -121,3 +121,18 @@ test('a form whose button is pressed again before the answer is sent once', asyn
   assert.equal(await at(page, 'failure').count(), 0);
   await context.close();
 });
+
+test('a connection whose server is not there is added, and what failed stands on the page beside its row', async () => {
+  const { page, context } = await signedIn('connections');
+  await at(page, 'create').click();
+  await at(page, 'connection-provider').selectOption('mcp');
+  await at(page, 'connection-name').fill('docs');
+  await at(page, 'connection-url').fill('http://127.0.0.1:1/mcp');
+  await at(page, 'connection-save').click();
+  await at(page, 'row-connection-docs').waitFor();
+  await at(page, 'not-consented').waitFor();
+  assert.equal(await at(page, 'connection-dialog').count(), 0);
+  assert.match(await at(page, 'not-consented').innerText(), /^docs is added\.[^]*discovery-failed/);
+  assert.deepEqual(await axeViolations(page), []);
+  await context.close();
+});

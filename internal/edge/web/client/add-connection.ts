@@ -100,21 +100,32 @@ export function AddConnection(props: { readonly place: Place; readonly again: ()
   const { place } = props;
   const [isOpen, setOpen] = useState(false);
   const [made, setMade] = useState<Connection>();
+  const [error, setError] = useState<unknown>(undefined);
   const isAllowed = place.permissions.includes('connections:write');
-  const done = (connection: Connection): void => {
+  const done = (connection: Connection, caught?: unknown): void => {
     setOpen(false);
     setMade(connection);
+    setError(caught);
     props.again();
   };
   return html`<div><p class="action"><button type="button" data-testid="create" disabled=${!isAllowed} title="svc connection add PROVIDER NAME" onClick=${() => setOpen(true)}>Add a connection</button>
     ${isAllowed ? null : html`<small>needs connections:write</small>`}</p>
     ${made?.intakeUrl === undefined || made.intakeUrl === null ? null : html`<p class="notice" role="status" data-testid="intake-url">Send the webhooks of ${made.name} to <code>${made.intakeUrl}</code> <${Copy} text=${made.intakeUrl} label="Copy" /></p>`}
+    ${error === undefined ? null : html`<div data-testid="not-consented"><p class="notice">${made?.name} is added. Nobody could be asked to consent yet: once that is mended, go on from its row.</p><${Failure} error=${error} /></div>`}
     ${isOpen ? html`<${Form} place=${place} onDone=${done} onClose=${() => setOpen(false)} />` : null}</div>`;
+}
+
+/** Takes the reader to the provider. */
+async function consent(place: Place, { name }: Connection): Promise<void> {
+  const path = `${place.api}/connections/${encodeURIComponent(name)}/authorize`;
+  const { authorizationUrl } = await call<{ authorizationUrl: string }>('POST', path, { body: {} });
+  location.assign(authorizationUrl);
 }
 
 function Form(props: {
   readonly place: Place;
-  readonly onDone: (connection: Connection) => void;
+  /** It is added; `caught`: nobody could be asked to consent. */
+  readonly onDone: (connection: Connection, caught?: unknown) => void;
   readonly onClose: () => void;
 }): Markup {
   const { place } = props;
@@ -134,9 +145,8 @@ function Form(props: {
       });
       form.reset();
       if (!isConsented) return props.onDone(connection);
-      const path = `${place.api}/connections/${encodeURIComponent(connection.name)}/authorize`;
-      const { authorizationUrl } = await call<{ authorizationUrl: string }>('POST', path, { body: {} });
-      location.assign(authorizationUrl);
+      // It is there from now on: sent again, it would be another one of that name.
+      await consent(place, connection).catch((caught: unknown) => props.onDone(connection, caught));
     } catch (caught) {
       setError(caught);
     }
