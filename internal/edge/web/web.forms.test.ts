@@ -136,3 +136,27 @@ test('a connection whose server is not there is added, and what failed stands on
   assert.deepEqual(await axeViolations(page), []);
   await context.close();
 });
+
+test('a session that ends under a form takes nothing of it: one signs in beside it, and goes on', async () => {
+  const { page, context } = await signedIn('secrets');
+  await at(page, 'create').click();
+  await at(page, 'secret-name').fill('kept');
+  await at(page, 'secret-value').fill('typed before');
+  await context.clearCookies();
+  await at(page, 'secret-save').click();
+  await at(page, 'failure').waitFor();
+  assert.match(await at(page, 'failure').innerText(), /^invalid-token You are not signed in any more\./);
+  assert.deepEqual(await axeViolations(page), []);
+  const opened = context.waitForEvent('page');
+  await at(page, 'signin-beside').click();
+  const beside = await opened;
+  await at(beside, 'signin-token').fill(daemon.token);
+  await at(beside, 'signin-submit').click();
+  await at(beside, 'page-secrets').waitFor();
+  await beside.close();
+  assert.equal(await at(page, 'secret-value').inputValue(), 'typed before');
+  await at(page, 'secret-save').click();
+  await at(page, 'row-secret-kept').waitFor();
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  await context.close();
+});

@@ -118,7 +118,11 @@ async function answered<T>(method: string, path: string, options: CallOptions): 
   let response = await send(method, path, options);
   if (response.status === 401 && (await fetchKey())) response = await send(method, path, options);
   // A page that shows something keeps it: that the session is over is said in its head, with the way back in.
-  if (response.status === 401 && hasAnswered) throw await problemOf(response);
+  if (response.status === 401 && hasAnswered) {
+    const { problem } = await problemOf(response);
+    // The service speaks of tokens, which nobody has in their hands here.
+    throw new ApiError({ ...problem, detail: 'You are not signed in any more.' });
+  }
   if (response.status === 401) {
     location.replace(signinAddress());
     return new Promise<T>(() => undefined);

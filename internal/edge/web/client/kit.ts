@@ -5,7 +5,7 @@
 import htm from 'htm';
 import { h, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, isPassing, message, UnreachedError } from './api.ts';
+import { ApiError, isPassing, message, signinAddress, UnreachedError } from './api.ts';
 
 export type Markup = VNode;
 type Tag = (strings: TemplateStringsArray, ...values: unknown[]) => Markup;
@@ -218,7 +218,7 @@ function advice({ status, code }: { readonly status: number; readonly code: stri
   if (status === 403 && code === 'cross-origin') return 'Open the service under its own address.';
   if (code === 'signin-refused') return 'It may be mistyped, revoked or expired; `svc console` opens this signed in.';
   if (code === 'unknown-code') return 'Compare it with the terminal; a code is good for ten minutes.';
-  if (status === 401) return 'Sign in again; what was read last is still shown.';
+  if (status === 401) return 'What was read and typed stays: sign in beside this page, then go on here.';
   if (status === 403) return 'Ask an administrator of the project for the permission.';
   if (status === 404) return 'It may have been deleted meanwhile, or its address is mistyped.';
   if (status === 409) return 'It has changed meanwhile: look at it again.';
@@ -240,8 +240,10 @@ export function Failure(props: { readonly error: unknown }): Markup {
   const { error } = props;
   const told = error instanceof ApiError ? error.problem : undefined;
   const [code, what] = told === undefined ? unanswered(error) : [told.code, advice(told)];
+  // A dialog keeps its reader from the head of the page, where the way back in is; and that way leaves what was typed.
+  const isOver = told?.status === 401 && told.code !== 'signin-refused';
   return html`<div class="failure" role="alert" data-testid="failure"><p><strong>${code}</strong> ${message(error)}</p>
-    <p>${what}
+    <p>${what}${isOver ? html` <a href=${signinAddress()} target="_blank" rel="noreferrer" data-testid="signin-beside">Sign in, in another tab</a>` : null}
     ${told === undefined ? null : html` Request <code data-testid="request-id">${told.requestId}</code>`}</p></div>`;
 }
 
