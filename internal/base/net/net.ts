@@ -102,15 +102,3 @@ export function guardedLookup(resolve: typeof dnsLookup = dnsLookup): LookupFunc
     });
   };
 }
-
-/** The text of an answer. Throws, and gives the connection up, where it is longer than `most` bytes. */
-export async function boundedText(body: AsyncIterable<Uint8Array>, most: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > most) throw new Error('the provider answered with more than an answer to this call can be');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}

@@ -4,7 +4,9 @@
 import { Agent, type Dispatcher, request as send } from 'undici';
 import { Fault } from '../../domain/fault.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
-import { boundedText, guardedLookup, hostFault } from './net.ts';
+import type { Json } from '../../domain/json.ts';
+import { AnswerTooLarge, answerJson, boundedBytes } from './answer.ts';
+import { guardedLookup, hostFault } from './net.ts';
 
 export interface Post {
   readonly url: URL;
@@ -19,7 +21,8 @@ export interface Post {
 }
 export interface Posted {
   readonly statusCode: number;
-  readonly text: string;
+  /** Undefined where the answer is none. */
+  readonly json: Json | undefined;
   /** Of `Retry-After`, where it is there and a number. */
   readonly retryAfterSeconds: number | undefined;
 }
@@ -31,13 +34,13 @@ const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOS
 const open = new Agent();
 const guarded = new Agent({ connect: { lookup: guardedLookup() } });
 
-/** Sends it. Throws Fault `provider-unavailable` for what was never sent or changes nothing, OutcomeUnknown for a write. */
+/** Sends it. Throws Fault `provider-unavailable` for what was never sent or changes nothing, `too-large`, OutcomeUnknown for a write. */
 export async function postOnce({ url, headers, body, isWrite, allowPrivate, who }: Post): Promise<Posted> {
   if (!allowPrivate && (url.protocol !== 'https:' || hostFault(url.hostname) !== null)) {
     throw outsideFault('provider-unavailable', `the address of ${who} is not a public https address`);
   }
   let answer: Dispatcher.ResponseData;
-  let text: string;
+  let json: Json | undefined;
   try {
     answer = await send(url, {
       method: 'POST',
@@ -49,14 +52,17 @@ export async function postOnce({ url, headers, body, isWrite, allowPrivate, who 
       dispatcher: allowPrivate ? open : guarded,
     });
     // Of a write with an answer beyond the bound nobody knows what became of it: the connection is given up.
-    text = await boundedText(answer.body, bytesMax);
+    json = answerJson(await boundedBytes(answer.body, bytesMax));
   } catch (error) {
     if (error instanceof Fault) throw error;
+    if (error instanceof AnswerTooLarge && !isWrite) {
+      throw outsideFault('too-large', `${who} answered with more than can be read; ask for less`);
+    }
     const isLate = (error as Error).name === 'TimeoutError';
     const code = isLate ? 'it took too long' : String((error as NodeJS.ErrnoException).code ?? '');
     if (isWrite && !notSent.test(code)) throw new OutcomeUnknown(code === '' ? 'the connection broke' : code);
     throw outsideFault('provider-unavailable', `${who} could not be reached; nothing was done`);
   }
   const after = Number(answer.headers['retry-after'] ?? Number.NaN);
-  return { statusCode: answer.statusCode, text, retryAfterSeconds: Number.isNaN(after) ? undefined : after };
+  return { statusCode: answer.statusCode, json, retryAfterSeconds: Number.isNaN(after) ? undefined : after };
 }

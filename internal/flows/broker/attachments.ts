@@ -45,9 +45,10 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
 }
 
 /** Every text of a value, as it was meant: in JSON some characters are written otherwise. */
-function textsOf(value: Json | undefined): string[] {
-  if (typeof value === 'string') return [value];
-  return value === null || typeof value !== 'object' ? [] : Object.values(value).flatMap(textsOf);
+function textsOf(value: Json | undefined, found: string[] = []): string[] {
+  if (typeof value === 'string') found.push(value);
+  else if (value !== null && typeof value === 'object') for (const one of Object.values(value)) textsOf(one, found);
+  return found;
 }
 
 /** Throws Fault `invalid-input`, `refused`, before anything is asked. */

@@ -38,15 +38,11 @@ export async function callChat(request: ChatRequest): Promise<JsonObject> {
   return judge(request, await postOnce({ ...asked, who: 'the chat provider' }));
 }
 
-function judge({ isWrite }: ChatRequest, { statusCode, text, retryAfterSeconds }: Posted): JsonObject {
+function judge({ isWrite }: ChatRequest, { statusCode, json: read, retryAfterSeconds }: Posted): JsonObject {
   const limited = (): ProviderLimited => new ProviderLimited(retryAfterSeconds);
   if (statusCode === 429) throw limited();
-  let json: JsonObject = {};
-  try {
-    json = objectAt(JSON.parse(text) as Json);
-  } catch {
-    // What is no JSON says neither yes nor no.
-  }
+  // What is no JSON says neither yes nor no.
+  const json = objectAt(read);
   if (json['ok'] === true && statusCode === 200) return json;
   const code = textAt(json['error']);
   if (code === 'ratelimited' || code === 'rate_limited') throw limited();

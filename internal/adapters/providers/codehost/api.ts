@@ -3,6 +3,7 @@
 // token, a value that was sent, or a host.
 
 import { type Dispatcher, request as send } from 'undici';
+import { AnswerTooLarge, answerJson, boundedBytes } from '../../../base/net/answer.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
@@ -85,6 +86,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
   const { token, method, body, accept, isWrite } = request;
   let answer: Dispatcher.ResponseData;
   let bytes: Buffer;
+  let read: Json | undefined;
   try {
     answer = await send(url, {
       method,
@@ -102,10 +104,10 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
       dispatcher: dispatcherFor(url, request.allowPrivate),
     });
     bytes = await boundedBytes(answer.body, request.mostBytes ?? bytesMax);
+    read = answerJson(bytes);
   } catch (error) {
     throw lost(error, isWrite);
   }
-  const read = readJson(bytes);
   const shown = { status: answer.statusCode, headers: answer.headers, json: read ?? null };
   if (answer.statusCode >= 200 && answer.statusCode < 300) {
     if (isWrite && read === undefined && bytes.length > 0) throw new OutcomeUnknown('the answer cannot be read');
@@ -123,6 +125,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
 
 function lost(error: unknown, isWrite: boolean): Error {
   if (error instanceof Fault) return error;
+  if (error instanceof AnswerTooLarge) return tooLarge();
   const isLate = (error as Error).name === 'TimeoutError';
   const { code: said, cause } = error as NodeJS.ErrnoException;
   const code = isLate ? 'it took too long' : String(said ?? cause ?? '');
@@ -136,27 +139,8 @@ function lost(error: unknown, isWrite: boolean): Error {
   return outsideFault('provider-unavailable', 'the code host could not be reached; nothing was done');
 }
 
-async function boundedBytes(body: Dispatcher.ResponseData['body'], most: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += (chunk as Buffer).length;
-    if (size > most) {
-      body.destroy();
-      throw outsideFault('too-large', `the answer has more than ${most} bytes`);
-    }
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks);
-}
-
-function readJson(bytes: Buffer): Json | undefined {
-  try {
-    return JSON.parse(bytes.toString('utf8')) as Json;
-  } catch {
-    return undefined;
-  }
-}
+const tooLarge = (): Fault =>
+  outsideFault('too-large', 'the code host answered with more than can be read; ask for less');
 
 function nextPageOf(link: string | string[] | undefined): number | undefined {
   const found = /<([^<>]+)>;\s*rel="next"/.exec(String(link ?? ''))?.[1];
@@ -305,6 +289,7 @@ export async function fetchSigned(
     return { bytes, mimeType: String(headers['content-type'] ?? 'application/octet-stream').split(';')[0] ?? '' };
   } catch (error) {
     if (error instanceof Fault) throw error;
+    if (error instanceof AnswerTooLarge) throw tooLarge();
     throw outsideFault('provider-unavailable', 'the address could not be reached');
   }
 }

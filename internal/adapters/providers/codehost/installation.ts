@@ -6,7 +6,7 @@ import { request } from 'undici';
 import { idAt, listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { InstallationChange, Observed } from '../../../domain/connection.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
-import { boundedText } from '../../../base/net/net.ts';
+import { boundedText } from '../../../base/net/answer.ts';
 import { dispatcherFor } from './guard.ts';
 import { answerBytes, appToken, type MintRequest, publicApiUrl } from './token.ts';
 import { withoutEnd } from '../../../domain/text.ts';

@@ -1,6 +1,7 @@
 // The provider's own tool server, for reading what is not served here: one tool of one call, read-only, without a session.
 
 import { request as send } from 'undici';
+import { AnswerTooLarge, answerJson, boundedBytes } from '../../../base/net/answer.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
@@ -33,11 +34,7 @@ export async function callMcp({ url, token, tool, input, allowPrivate }: McpCall
       throw outsideFault('permission-missing', 'the installation may not do this');
     throw outsideFault('refused', 'the tool server of the code host refused it');
   }
-  try {
-    return JSON.parse(said) as Json;
-  } catch {
-    return { text: said };
-  }
+  return read(said) ?? { text: said };
 }
 
 async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCall, 'url'>): Promise<JsonObject> {
@@ -59,21 +56,29 @@ async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCa
       signal: AbortSignal.timeout(2 * timeoutMs),
       dispatcher: dispatcherFor(new URL(url), allowPrivate),
     });
-    let size = 0;
-    const chunks: Buffer[] = [];
-    for await (const chunk of body) {
-      size += (chunk as Buffer).length;
-      if (size > answerBytes) throw outsideFault('too-large', `the answer has more than ${answerBytes} bytes`);
-      chunks.push(chunk as Buffer);
-    }
+    const bytes = await boundedBytes(body, answerBytes);
     if (statusCode === 401) throw outsideFault('credential-refused', 'the tool server does not take the token');
     if (statusCode === 404) throw outsideFault('not-found', 'the tool server does not know it');
     if (statusCode !== 200) throw outsideFault('provider-unavailable', `the tool server answered with ${statusCode}`);
-    text = Buffer.concat(chunks).toString('utf8');
+    text = bytes.toString('utf8');
     if (/event-stream/.test(String(headers['content-type']))) text = /^data: (.+)$/m.exec(text)?.[1] ?? '';
-    return objectAt(JSON.parse(text) as Json);
+    const answered = answerJson(Buffer.from(text));
+    if (answered === undefined) throw new Error('no JSON');
+    return objectAt(answered);
   } catch (error) {
     if (error instanceof Fault) throw error;
+    if (error instanceof AnswerTooLarge) throw tooLarge();
     throw outsideFault('provider-unavailable', 'the tool server of the code host could not be reached');
   }
 }
+
+function read(said: string): Json | undefined {
+  try {
+    return answerJson(Buffer.from(said));
+  } catch (error) {
+    throw error instanceof AnswerTooLarge ? tooLarge() : error;
+  }
+}
+
+const tooLarge = (): Fault =>
+  outsideFault('too-large', 'the code host answered with more than can be read; ask for less');

@@ -3,7 +3,7 @@
 
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { request } from 'undici';
-import { boundedText } from '../../../base/net/net.ts';
+import { boundedText } from '../../../base/net/answer.ts';
 import { dispatcherFor } from './guard.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 

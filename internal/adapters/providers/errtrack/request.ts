@@ -1,8 +1,9 @@
 // One call to the provider: to a configured address, without redirects, bounded in time and size.
 
 import { Agent, request } from 'undici';
+import { AnswerTooLarge, answerJson, boundedText } from '../../../base/net/answer.ts';
 import { guardedLookup, hostFault } from '../../../base/net/net.ts';
-import { nestsDeeper } from '../../../domain/depth.ts';
+import { parseJson } from '../../../domain/json-text.ts';
 
 /** Where the provider is and who the service is there; complete, or there is no setup. */
 export interface ErrtrackSettings {
@@ -72,33 +73,25 @@ export async function call(
     signal: AbortSignal.timeout(2 * timeoutMs),
     dispatcher: settings.allowPrivate ? open : guarded,
   });
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += (chunk as Buffer).length;
-    if (size > answerBytesMax) throw new ProviderFailure('unreadable');
-    chunks.push(chunk as Buffer);
-  }
-  const text = Buffer.concat(chunks).toString('utf8');
+  const text = await boundedText(body, answerBytesMax).catch((error: unknown) => {
+    throw error instanceof AnswerTooLarge ? new ProviderFailure('unreadable') : error;
+  });
   return { status: statusCode, headers, text, ms: performance.now() - began };
 }
 
-/** Far more than any event nests, and far less than what cannot be written again. */
-const levelsMax = 256;
-
 /**
- * The JSON of an answer, undefined where it is none, or one that nests without end. `token`: what was sent along, which an
+ * The JSON of an answer, undefined where it is none, or more than an answer can be. `token`: what was sent along, which an
  * answer that repeats it brings to nobody, in whatever spelling.
  */
 export function jsonOf(text: string, token = ''): unknown {
-  if (nestsDeeper(Buffer.from(text), levelsMax)) return undefined;
   try {
-    const found = JSON.parse(text) as unknown;
-    if (token === '') return found;
+    const found = answerJson(Buffer.from(text));
+    if (token === '' || found === undefined) return found;
     const [plain, spelled] = [JSON.stringify(found), JSON.stringify(token).slice(1, -1)];
-    return plain.includes(spelled) ? (JSON.parse(plain.replaceAll(spelled, '***')) as unknown) : found;
-  } catch {
-    return undefined;
+    return plain.includes(spelled) ? parseJson(plain.replaceAll(spelled, '***')) : found;
+  } catch (error) {
+    if (error instanceof AnswerTooLarge) return undefined;
+    throw error;
   }
 }
 

@@ -4,7 +4,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { sha256Bytes } from '../../../base/hash.ts';
 import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
-import { boundedText } from '../../../base/net/net.ts';
+import { boundedText } from '../../../base/net/answer.ts';
 import { parseJson } from '../../../domain/json-text.ts';
 import { nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 import { withoutEnd } from '../../../domain/text.ts';

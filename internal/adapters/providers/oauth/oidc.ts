@@ -2,7 +2,7 @@
 
 import type * as Openid from 'openid-client';
 import type { OidcMethod } from '../../../base/config/signin-settings.ts';
-import { boundedText } from '../../../base/net/net.ts';
+import { boundedText } from '../../../base/net/answer.ts';
 import { groupNames, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
 /** Of one request with all of its answer. */

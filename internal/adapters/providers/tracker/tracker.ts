@@ -233,13 +233,9 @@ export async function callTracker(request: TrackerRequest): Promise<JsonObject> 
   return judge(request, await postOnce({ url, headers, body, isWrite, allowPrivate, who: 'the tracker' }));
 }
 
-function judge({ isWrite }: TrackerRequest, { statusCode, text, retryAfterSeconds }: Posted): JsonObject {
-  let json: JsonObject = {};
-  try {
-    json = objectAt(JSON.parse(text) as Json);
-  } catch {
-    // What is no JSON says neither yes nor no.
-  }
+function judge({ isWrite }: TrackerRequest, { statusCode, json: read, retryAfterSeconds }: Posted): JsonObject {
+  // What is no JSON says neither yes nor no.
+  const json = objectAt(read);
   const [error] = listAt(json['errors']).map(objectAt);
   const extensions = objectAt(error?.['extensions']);
   const type = (textAt(extensions['type']) ?? textAt(extensions['code']) ?? '').toLowerCase().replaceAll('_', ' ');

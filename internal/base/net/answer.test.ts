@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AnswerTooLarge, answerJson, boundedBytes } from './answer.ts';
+
+const json = (text: string) => answerJson(Buffer.from(text));
+
+test('the JSON of an answer, and what is none', () => {
+  assert.deepEqual(json('{"a":[1,"é"]}'), { a: [1, 'é'] });
+  for (const text of ['', '<html>', '{"a":', '[1]]']) assert.equal(json(text), undefined, text);
+});
+
+test('an answer of more values, or nested deeper, than one can be is not parsed', () => {
+  const levels = (count: number): string => `${'['.repeat(count)}${']'.repeat(count)}`;
+  assert.deepEqual(json(`{"a":"${'[,{'.repeat(200_000)}"}`), { a: '[,{'.repeat(200_000) });
+  assert.ok(Array.isArray(json(levels(64))));
+  assert.equal((json(`[${'0,'.repeat(200_000)}0]`) as unknown[]).length, 200_001);
+  for (const text of [levels(65), levels(1_000_000), `[${'0,'.repeat(300_000)}0]`, `{${'"a":{},'.repeat(200_000)}`]) {
+    assert.throws(() => json(text), AnswerTooLarge);
+  }
+});
+
+test('an answer is read up to its bound', async () => {
+  const parts = async function* (count: number) {
+    for (let at = 0; at < count; at += 1) yield Buffer.from('x');
+  };
+  assert.equal((await boundedBytes(parts(1_000), 1_000)).toString(), 'x'.repeat(1_000));
+  await assert.rejects(boundedBytes(parts(1_001), 1_000), AnswerTooLarge);
+});

@@ -1,0 +1,38 @@
+// What stands where the code host should be may answer anything: a session is told so, and nothing else comes of it.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
+import type { Seat } from './mcp-testkit.ts';
+
+const at = { owner: 'acme', repo: 'app' };
+const get = { ...at, issue_number: 1, method: 'get' };
+
+describe('an answer of the code host', () => {
+  let bench: CodehostBench;
+  let seat: Seat;
+  before(async () => {
+    bench = await startCodehostBench();
+    bench.sim.fault = () => null;
+    seat = await bench.agent('worker', { 'acme/app': everything });
+    const made = await seat.call('issue_write', { ...at, method: 'create', title: 't' }, 'code');
+    assert.equal(made.isError, false, made.text);
+  });
+  after(() => bench.stopAll());
+  /** From now on, the host does what it is asked and answers so. */
+  const answers = (body: string): void => {
+    bench.sim.fault = ({ operation }) =>
+      operation === undefined || operation.includes('token') ? null : { kind: 'after', status: 200, body };
+  };
+
+  it('of more values, or nested deeper, than one can be is not parsed', async () => {
+    const nested = (levels: number): string => `${'['.repeat(levels)}${']'.repeat(levels)}`;
+    for (const body of [`[${'[],'.repeat(400_000)}0]`, nested(100), nested(1_000_000), `{"id":${nested(20_000)}}`]) {
+      answers(body);
+      const { text } = await seat.call('issue_read', get, 'code');
+      assert.equal(text, 'too-large: the code host answered with more than can be read; ask for less');
+    }
+    answers(`{"number":1,"title":"t","labels":[${'{"name":"l"},'.repeat(5_000)}{}]}`);
+    assert.equal((await seat.call('issue_read', get, 'code')).isError, false);
+  });
+});
