@@ -35,4 +35,18 @@ describe('an answer of the code host', () => {
     answers(`{"number":1,"title":"t","labels":[${'{"name":"l"},'.repeat(5_000)}{}]}`);
     assert.equal((await seat.call('issue_read', get, 'code')).isError, false);
   });
+
+  it('to a write that is more than can be read says nothing of the write, which is looked for', async () => {
+    const comments = () => bench.app.comments.map(({ body }) => body.split('\n')[0]);
+    for (const [said, answer] of [
+      ['long', `"${'x'.repeat(9_000_000)}"`],
+      ['nested', `{"id":${'['.repeat(1_000)}${']'.repeat(1_000)}}`],
+    ] as const) {
+      bench.sim.fault = ({ method, path }) =>
+        method === 'POST' && path.endsWith('/comments') ? { kind: 'after', status: 201, body: answer } : null;
+      const { value, text } = await seat.call('add_issue_comment', { ...at, issue_number: 1, body: said }, 'code');
+      assert.match(String(value['url']), /issuecomment/, text);
+    }
+    assert.deepEqual(comments(), ['long', 'nested']);
+  });
 });

@@ -125,7 +125,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
 
 function lost(error: unknown, isWrite: boolean): Error {
   if (error instanceof Fault) return error;
-  if (error instanceof AnswerTooLarge) return tooLarge();
+  if (error instanceof AnswerTooLarge && !isWrite) return tooLarge();
   const isLate = (error as Error).name === 'TimeoutError';
   const { code: said, cause } = error as NodeJS.ErrnoException;
   const code = isLate ? 'it took too long' : String(said ?? cause ?? '');
