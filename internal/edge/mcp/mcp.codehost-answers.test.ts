@@ -49,4 +49,25 @@ describe('an answer of the code host', () => {
     }
     assert.deepEqual(comments(), ['long', 'nested']);
   });
+
+  it('that is a text is taken as it is', async () => {
+    answers('+[{,'.repeat(200_000));
+    const input = { ...at, pullNumber: 1, method: 'get_diff' };
+    const { value, text } = await seat.call('pull_request_read', input, 'code');
+    assert.equal(value['more'], true, text);
+  });
+
+  it('that is a page of whatever stands before it is no list without items', async () => {
+    answers('<html>Sign in</html>');
+    for (const [tool, input] of [
+      ['list_issues', at],
+      ['list_pull_requests', at],
+      ['issue_read', get],
+      ['search_code', { query: 'x' }],
+      ['get_file_contents', { ...at, path: 'README.md' }],
+    ] as const) {
+      const { text } = await seat.call(tool, input, 'code');
+      assert.equal(text, 'provider-unavailable: the code host did not answer as it should', tool);
+    }
+  });
 });

@@ -45,6 +45,7 @@ export interface Ask {
   readonly query?: ApiRequest['query'];
   readonly body?: Json;
   readonly accept?: string;
+  readonly isPlain?: boolean;
   readonly resource?: 'core' | 'search';
   readonly mostBytes?: number;
 }
@@ -97,7 +98,7 @@ export class CodehostCall {
 
   /** Text as the provider renders it: nothing is kept there. */
   async render(body: Json): Promise<ApiAnswer> {
-    const ask: Ask = { path: '/markdown', isRoot: true, method: 'POST', body };
+    const ask: Ask = { path: '/markdown', isRoot: true, method: 'POST', body, isPlain: true };
     return this.#repeated(false, 'core', (token) => this.#send(token, ask, false));
   }
 

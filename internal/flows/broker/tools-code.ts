@@ -57,6 +57,7 @@ async function readFile(codehost: CodehostCall, input: JsonObject): Promise<Json
           path: `/contents/${path}`,
           query,
           accept: 'application/vnd.github.raw+json',
+          isPlain: true,
           mostBytes: rawBytesMax,
         })
       ).bytes;

@@ -231,7 +231,8 @@ const pullRequestRead: BrokerTool = {
     switch (text(input, 'method')) {
       case 'get_diff': {
         const accept = 'application/vnd.github.diff';
-        const { bytes } = await codehost.read({ path: `/pulls/${at}`, accept, mostBytes: 32 * 1024 * 1024 });
+        const asked = { path: `/pulls/${at}`, accept, isPlain: true, mostBytes: 32 * 1024 * 1024 };
+        const { bytes } = await codehost.read(asked);
         const diff = bytes.toString('utf8');
         const cut = diff.slice(0, 380_000);
         return { diff: cut, more: cut.length < diff.length };

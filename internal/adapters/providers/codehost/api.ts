@@ -22,6 +22,8 @@ export interface ApiRequest {
   readonly query?: { readonly [name: string]: string | number | boolean | undefined } | undefined;
   readonly body?: Json | undefined;
   readonly accept?: string | undefined;
+  /** What answers well is no JSON. */
+  readonly isPlain?: boolean | undefined;
   /** It changes something: what becomes of a lost answer is not known. */
   readonly isWrite: boolean;
   /** Bytes; default 8 MiB. */
@@ -83,7 +85,7 @@ function addressOf({ apiUrl, path, query = {}, resource }: ApiRequest): URL {
  */
 export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
   const url = addressOf(request);
-  const { token, method, body, accept, isWrite } = request;
+  const { token, method, body, accept, isWrite, isPlain = false } = request;
   let answer: Dispatcher.ResponseData;
   let bytes: Buffer;
   let read: Json | undefined;
@@ -104,13 +106,14 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
       dispatcher: dispatcherFor(url, request.allowPrivate),
     });
     bytes = await boundedBytes(answer.body, request.mostBytes ?? bytesMax);
-    read = answerJson(bytes);
+    read = isPlain && answer.statusCode === 200 ? undefined : answerJson(bytes);
   } catch (error) {
     throw lost(error, isWrite);
   }
   const shown = { status: answer.statusCode, headers: answer.headers, json: read ?? null };
   if (answer.statusCode >= 200 && answer.statusCode < 300) {
-    if (isWrite && read === undefined && bytes.length > 0) throw new OutcomeUnknown('the answer cannot be read');
+    // A page of whatever stands before the host is no list without items.
+    if (read === undefined && bytes.length > 0 && !isPlain) throw unreadable(isWrite);
     if (request.resource === 'graphql') judgeGraphql(objectAt(read));
   } else if (answer.statusCode !== 302) throw refusalOf(request, shown);
   const { location, link } = answer.headers;
@@ -138,6 +141,11 @@ function lost(error: unknown, isWrite: boolean): Error {
   }
   return outsideFault('provider-unavailable', 'the code host could not be reached; nothing was done');
 }
+
+const unreadable = (isWrite: boolean): Error =>
+  isWrite
+    ? new OutcomeUnknown('the answer cannot be read')
+    : outsideFault('provider-unavailable', 'the code host did not answer as it should');
 
 const tooLarge = (): Fault =>
   outsideFault('too-large', 'the code host answered with more than can be read; ask for less');
