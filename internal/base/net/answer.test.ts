@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AnswerTooLarge, answerJson, boundedBytes } from './answer.ts';
+import { AnswerTooLarge, answerJson, boundedBytes, rpcReply } from './answer.ts';
 
 const json = (text: string) => answerJson(Buffer.from(text));
 
@@ -25,4 +25,26 @@ test('an answer is read up to its bound', async () => {
   };
   assert.equal((await boundedBytes(parts(1_000), 1_000)).toString(), 'x'.repeat(1_000));
   await assert.rejects(boundedBytes(parts(1_001), 1_000), AnswerTooLarge);
+});
+
+test('the reply of a tool server is found among the events of its stream', () => {
+  const reply = (text: string) => rpcReply(text, 'text/event-stream; charset=utf-8', 1);
+  const note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"data: x"}}';
+  const said = '{"jsonrpc":"2.0","id":1,"result":"a\u2028b"}';
+  const found = { jsonrpc: '2.0', id: 1, result: 'a\u2028b' };
+  for (const text of [
+    `data: ${said}`,
+    `event: message\ndata:${said}\n\n`,
+    `: ping\n\ndata: ${note}\n\nid: 7\ndata: ${said}\n\n`,
+    `data: ${note}\r\n\r\nevent: message\r\ndata: ${said}\r\n\r\n`,
+    `data: ${note}\r\rdata: ${said}\r\r`,
+    `data: {"jsonrpc":"2.0",\ndata: "id":1,\nid: 7\ndata: "result":"a\u2028b"}\n\n`,
+  ]) {
+    assert.deepEqual(reply(text), found, JSON.stringify(text));
+  }
+  assert.equal(reply(`data: ${note}\n\n`), undefined);
+  assert.deepEqual(rpcReply(said, 'application/json', 1), found);
+  for (const beside of ['data:\n\n'.repeat(1_001), `data: "${'x'.repeat(1_100_000)}"\n\n`]) {
+    assert.throws(() => reply(`${beside}data: ${said}\n\n`), AnswerTooLarge);
+  }
 });

@@ -3,7 +3,8 @@
 
 import { Joined } from '../joined.ts';
 import { exceedsValues, nestsDeeper } from '../../domain/depth.ts';
-import type { Json } from '../../domain/json.ts';
+import { objectAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import { parseJson } from '../../domain/json-text.ts';
 
 /** More than an answer to a call of ours can be. */
@@ -41,4 +42,45 @@ export function answerJson(bytes: Uint8Array): Json | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Of a stream, what stands beside the reply: notes of progress and the like. */
+const besideMax = { events: 1_000, chars: 1_048_576 } as const;
+
+/**
+ * The reply to request `id` of JSON-RPC: an answer of JSON, or the one among the events of a stream. Undefined where there
+ * is none. Throws AnswerTooLarge.
+ */
+export function rpcReply(text: string, contentType: string, id: number): JsonObject | undefined {
+  if (!contentType.startsWith('text/event-stream')) {
+    const json = answerJson(Buffer.from(text));
+    return json === undefined ? undefined : objectAt(json);
+  }
+  let chars = 0;
+  for (const data of eventsIn(text)) {
+    const said = objectAt(answerJson(Buffer.from(data)));
+    if (said['id'] === id) return said;
+    chars += data.length;
+    if (chars > besideMax.chars) throw new AnswerTooLarge();
+  }
+  return undefined;
+}
+
+/** The data of each event. A line ends at CR, LF or both, and at no other character that JSON lets stand in a text. */
+function* eventsIn(text: string): Generator<string> {
+  const ends = /[\r\n]/g;
+  let [lines, end] = [0, 0];
+  let data: string | undefined;
+  for (let at = text.indexOf('data:'); at !== -1; at = text.indexOf('data:', Math.max(at + 1, end))) {
+    if (at > 0 && text[at - 1] !== '\n' && text[at - 1] !== '\r') continue;
+    lines += 1;
+    if (lines > besideMax.events) throw new AnswerTooLarge();
+    const isNext = data !== undefined && /\n\r?\n|\r\r/.test(text.slice(end, at));
+    if (isNext) yield data as string;
+    ends.lastIndex = at;
+    end = ends.exec(text)?.index ?? text.length;
+    const line = text.slice(at + 5, end).replace(/^ /, '');
+    data = data === undefined || isNext ? line : `${data}\n${line}`;
+  }
+  if (data !== undefined) yield data;
 }

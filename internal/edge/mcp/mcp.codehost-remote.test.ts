@@ -19,8 +19,10 @@ describe('the provider’s own tool server, where one is configured', () => {
       let body = '';
       for await (const chunk of request) body += String(chunk);
       asked.push({ headers: request.headers, body });
-      const result = { content: [{ type: 'text', text: JSON.stringify([{ number: 1 }]) }] };
+      const result = { content: [{ type: 'text', text: JSON.stringify([{ number: 1, title: 'a\u2028b' }]) }] };
       response.setHeader('content-type', 'text/event-stream');
+      const note = { jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'x' } };
+      response.write(`event: message\ndata: ${JSON.stringify(note)}\n\n`);
       response.end(`event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', id: 1, result })}\n\n`);
     };
     server = createServer((request, response) => void serve(request, response));
@@ -40,7 +42,7 @@ describe('the provider’s own tool server, where one is configured', () => {
     const tools = ['list_dependabot_alerts', 'discussion_comment_write', 'fork_repository', 'get_team_members'];
     const seat = await bench.agent('remote', { 'acme/app': everything }, tools);
     const found = await seat.call('list_dependabot_alerts', { owner: 'ACME', repo: 'app' }, 'code');
-    assert.deepEqual(found.value, { items: [{ number: 1 }], more: false }, found.text);
+    assert.deepEqual(found.value, { items: [{ number: 1, title: 'a\u2028b' }], more: false }, found.text);
     const [first] = asked;
     assert.match(String(first?.headers.authorization), /^Bearer ghs_/);
     assert.deepEqual(

@@ -1,7 +1,7 @@
 // The provider's own tool server, for reading what is not served here: one tool of one call, read-only, without a session.
 
 import { request as send } from 'undici';
-import { AnswerTooLarge, answerJson, boundedBytes } from '../../../base/net/answer.ts';
+import { AnswerTooLarge, answerJson, boundedText, rpcReply } from '../../../base/net/answer.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
@@ -38,7 +38,6 @@ export async function callMcp({ url, token, tool, input, allowPrivate }: McpCall
 }
 
 async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCall, 'url'>): Promise<JsonObject> {
-  let text = '';
   try {
     const { statusCode, headers, body } = await send(url, {
       method: 'POST',
@@ -56,15 +55,13 @@ async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCa
       signal: AbortSignal.timeout(2 * timeoutMs),
       dispatcher: dispatcherFor(new URL(url), allowPrivate),
     });
-    const bytes = await boundedBytes(body, answerBytes);
+    const text = await boundedText(body, answerBytes);
     if (statusCode === 401) throw outsideFault('credential-refused', 'the tool server does not take the token');
     if (statusCode === 404) throw outsideFault('not-found', 'the tool server does not know it');
     if (statusCode !== 200) throw outsideFault('provider-unavailable', `the tool server answered with ${statusCode}`);
-    text = bytes.toString('utf8');
-    if (/event-stream/.test(String(headers['content-type']))) text = /^data: (.+)$/m.exec(text)?.[1] ?? '';
-    const answered = answerJson(Buffer.from(text));
-    if (answered === undefined) throw new Error('no JSON');
-    return objectAt(answered);
+    const reply = rpcReply(text, String(headers['content-type']), 1);
+    if (reply === undefined) throw unanswered();
+    return reply;
   } catch (error) {
     if (error instanceof Fault) throw error;
     if (error instanceof AnswerTooLarge) throw tooLarge();
@@ -79,6 +76,9 @@ function read(said: string): Json | undefined {
     throw error instanceof AnswerTooLarge ? tooLarge() : error;
   }
 }
+
+const unanswered = (): Fault =>
+  outsideFault('provider-unavailable', 'the tool server of the code host did not answer as it should');
 
 const tooLarge = (): Fault =>
   outsideFault('too-large', 'the code host answered with more than can be read; ask for less');

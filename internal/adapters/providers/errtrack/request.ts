@@ -3,6 +3,7 @@
 import { Agent, request } from 'undici';
 import { AnswerTooLarge, answerJson, boundedText } from '../../../base/net/answer.ts';
 import { guardedLookup, hostFault } from '../../../base/net/net.ts';
+import type { Json } from '../../../domain/json.ts';
 import { parseJson } from '../../../domain/json-text.ts';
 
 /** Where the provider is and who the service is there; complete, or there is no setup. */
@@ -79,16 +80,17 @@ export async function call(
   return { status: statusCode, headers, text, ms: performance.now() - began };
 }
 
-/**
- * The JSON of an answer, undefined where it is none, or more than an answer can be. `token`: what was sent along, which an
- * answer that repeats it brings to nobody, in whatever spelling.
- */
-export function jsonOf(text: string, token = ''): unknown {
+/** What was sent along stands in no answer that repeats it, in whatever spelling. */
+export function without(token: string, answer: Json): Json {
+  const [plain, spelled] = [JSON.stringify(answer), JSON.stringify(token).slice(1, -1)];
+  return token !== '' && plain.includes(spelled) ? (parseJson(plain.replaceAll(spelled, '***')) as Json) : answer;
+}
+
+/** The JSON of an answer without the `token` that was sent along; undefined where it is none, or more than an answer can be. */
+export function jsonOf(text: string, token = ''): Json | undefined {
   try {
     const found = answerJson(Buffer.from(text));
-    if (token === '' || found === undefined) return found;
-    const [plain, spelled] = [JSON.stringify(found), JSON.stringify(token).slice(1, -1)];
-    return plain.includes(spelled) ? parseJson(plain.replaceAll(spelled, '***')) : found;
+    return found === undefined ? found : without(token, found);
   } catch (error) {
     if (error instanceof AnswerTooLarge) return undefined;
     throw error;

@@ -1,9 +1,10 @@
 // Search over the provider's hosted tool server, at the path of one organization and project. Its answer is a text for a
 // model, with advice in it: the fields of its list are read out of it, and nothing else is passed on.
 
+import { AnswerTooLarge, rpcReply } from '../../../base/net/answer.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
-import type { Json, JsonObject } from '../../../domain/json.ts';
-import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf, ProviderFailure } from './request.ts';
+import type { JsonObject } from '../../../domain/json.ts';
+import { type ErrtrackAnswer, call, type ErrtrackSettings, ProviderFailure, without } from './request.ts';
 
 export interface FoundIssue {
   readonly shortId: string;
@@ -42,11 +43,12 @@ export async function searchIssues(
   return issuesIn(text);
 }
 
-/** The reply, as JSON or as the last message of a stream. */
 function replyIn({ headers, text }: ErrtrackAnswer, token: string): JsonObject {
-  if (!String(headers['content-type']).startsWith('text/event-stream')) return objectAt(jsonOf(text, token) as Json);
-  const data = [...text.matchAll(/^data: ?(.*)$/gm)].map((match) => objectAt(jsonOf(match[1] ?? '', token) as Json));
-  return data.findLast((one) => one['id'] === 1) ?? {};
+  try {
+    return objectAt(without(token, rpcReply(text, String(headers['content-type']), 1) ?? {}));
+  } catch (error) {
+    throw error instanceof AnswerTooLarge ? new ProviderFailure('unreadable') : error;
+  }
 }
 
 const headingPattern = /^#{2,3} \d+\. \[([A-Z0-9][A-Z0-9_-]*-[A-Z0-9]+)\]\((https?:\/\/[^\s)]+)\)\s*$/i;
