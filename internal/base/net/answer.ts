@@ -15,8 +15,8 @@ export class AnswerTooLarge extends Error {
   }
 }
 
-/** The largest lists of a code host, its trees, hold some 200,000 in the bytes that are read of them. */
-const valuesMax = 300_000;
+/** A page of a hundred pull requests has some 40,000; as many keys of one object keep the event loop for tenths of a second. */
+const valuesMax = 100_000;
 /** No provider comes near it, and whoever walks the value stays far from the end of the stack. */
 const levelsMax = 64;
 
@@ -35,8 +35,8 @@ export const boundedText = async (body: AsyncIterable<Uint8Array>, most: number)
   (await boundedBytes(body, most)).toString('utf8');
 
 /** The JSON of an answer; undefined where it is none. Throws AnswerTooLarge for more values or levels than one has. */
-export function answerJson(bytes: Uint8Array): Json | undefined {
-  if (exceedsValues(bytes, valuesMax) || nestsDeeper(bytes, levelsMax)) throw new AnswerTooLarge();
+export function answerJson(bytes: Uint8Array, most = valuesMax): Json | undefined {
+  if (exceedsValues(bytes, most) || nestsDeeper(bytes, levelsMax)) throw new AnswerTooLarge();
   try {
     return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8')) as Json;
   } catch {

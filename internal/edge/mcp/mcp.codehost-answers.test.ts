@@ -6,6 +6,17 @@ import { type CodehostBench, everything, startCodehostBench } from './codehost-t
 import type { Seat } from './mcp-testkit.ts';
 
 const at = { owner: 'acme', repo: 'app' };
+const tools = [
+  'add_issue_comment',
+  'get_file_contents',
+  'get_repository_tree',
+  'issue_read',
+  'issue_write',
+  'list_issues',
+  'list_pull_requests',
+  'pull_request_read',
+  'search_code',
+];
 const get = { ...at, issue_number: 1, method: 'get' };
 
 describe('an answer of the code host', () => {
@@ -14,7 +25,7 @@ describe('an answer of the code host', () => {
   before(async () => {
     bench = await startCodehostBench();
     bench.sim.fault = () => null;
-    seat = await bench.agent('worker', { 'acme/app': everything });
+    seat = await bench.agent('worker', { 'acme/app': everything }, tools);
     const made = await seat.call('issue_write', { ...at, method: 'create', title: 't' }, 'code');
     assert.equal(made.isError, false, made.text);
   });
@@ -32,6 +43,10 @@ describe('an answer of the code host', () => {
       const { text } = await seat.call('issue_read', get, 'code');
       assert.equal(text, 'too-large: the code host answered with more than can be read; ask for less');
     }
+    const entry = '{"path":"a","mode":"100644","type":"blob","sha":"b","size":1,"url":"u"},';
+    answers(`{"sha":"a","tree":[${entry.repeat(25_000)}{}]}`);
+    const tree = await seat.call('get_repository_tree', { ...at, tree_sha: 'main' }, 'code');
+    assert.equal(tree.isError, false, tree.text.slice(0, 200));
     answers(`{"number":1,"title":"t","labels":[${'{"name":"l"},'.repeat(5_000)}{}]}`);
     assert.equal((await seat.call('issue_read', get, 'code')).isError, false);
   });

@@ -48,6 +48,7 @@ export interface Ask {
   readonly isPlain?: boolean;
   readonly resource?: 'core' | 'search';
   readonly mostBytes?: number;
+  readonly mostValues?: number;
 }
 
 export class CodehostCall {

@@ -13,6 +13,8 @@ import { page } from './tools-issues.ts';
 
 const contentsRead = (): readonly Want[] => ['contents:read'];
 const contentsWrite = (): readonly Want[] => ['contents:write', 'workflows:write?'];
+/** Of the largest tree in the bytes that are read of an answer: seven for each of its entries. */
+const treeValuesMax = 300_000;
 const rawBytesMax = 100 * 1024 * 1024;
 const shownBytesMax = 380_000;
 
@@ -226,7 +228,8 @@ async function readTree(codehost: CodehostCall, input: JsonObject): Promise<Json
   const at = encodeURIComponent(
     maybe(input, 'tree_sha') ?? textAt(objectAt(await codehost.json(''))['default_branch']) ?? 'HEAD',
   );
-  const tree = objectAt(await codehost.json(`/git/trees/${at}`, input['recursive'] === true ? { recursive: '1' } : {}));
+  const query = input['recursive'] === true ? { recursive: '1' } : {};
+  const tree = objectAt((await codehost.read({ path: `/git/trees/${at}`, query, mostValues: treeValuesMax })).json);
   const filter = maybe(input, 'path_filter');
   const rows = listAt(tree['tree']).filter(
     (one) => filter === undefined || (textAt(objectAt(one)['path']) ?? '').startsWith(filter),

@@ -28,6 +28,8 @@ export interface ApiRequest {
   readonly isWrite: boolean;
   /** Bytes; default 8 MiB. */
   readonly mostBytes?: number | undefined;
+  /** What the answer is made of, at most; absent: as any answer. */
+  readonly mostValues?: number | undefined;
   /** What the call counts against at the provider. */
   readonly resource: 'core' | 'search' | 'graphql';
   /** Loopback and private addresses, and plain http, may be asked. */
@@ -106,7 +108,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
       dispatcher: dispatcherFor(url, request.allowPrivate),
     });
     bytes = await boundedBytes(answer.body, request.mostBytes ?? bytesMax);
-    read = isPlain && answer.statusCode === 200 ? undefined : answerJson(bytes);
+    read = isPlain && answer.statusCode === 200 ? undefined : answerJson(bytes, request.mostValues);
   } catch (error) {
     throw lost(error, isWrite);
   }
