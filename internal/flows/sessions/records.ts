@@ -19,7 +19,7 @@ import {
   lockSession,
   type SessionInsert,
 } from '../../adapters/store/sessions/sessions.ts';
-import { slotOf } from '../../adapters/store/sessions/slots.ts';
+import { slotsOf } from '../../adapters/store/sessions/slots.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
@@ -40,11 +40,15 @@ export interface NewSession extends SessionInsert {
  */
 export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: readonly NewSession[]): Promise<void> {
   const now = ctx.runtime.now();
-  const heirs: Heir[] = [];
-  for (const { id, agentId, slot, origin } of sessions) {
-    const failedId = slot && origin !== 'replacement' ? (await slotOf(tx, agentId)).failedId : null;
-    if (failedId !== null) heirs.push({ sessionId: id, failedId });
-  }
+  const filling = sessions.filter(({ slot, origin }) => slot && origin !== 'replacement');
+  const slots = await slotsOf(
+    tx,
+    filling.map(({ agentId }) => ({ agentId, isCapped: true })),
+  );
+  const heirs = filling.flatMap(({ id, agentId }): Heir[] => {
+    const failedId = slots.get(agentId)?.failedId ?? null;
+    return failedId === null ? [] : [{ sessionId: id, failedId }];
+  });
   await insertSessions(tx, sessions, now);
   const left = await inheritedMessages(tx, heirs);
   const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
