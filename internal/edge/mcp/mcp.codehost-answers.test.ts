@@ -43,6 +43,12 @@ describe('an answer of the code host', () => {
       const { text } = await seat.call('issue_read', get, 'code');
       assert.equal(text, 'too-large: the code host answered with more than can be read; ask for less');
     }
+    // Fewer values than one can have, and all of them in one object.
+    answers(`{"number":1,${Array.from({ length: 90_000 }, (_, n) => `"k${n}":1`).join()}}`);
+    assert.match(
+      (await seat.call('issue_read', get, 'code')).text,
+      /^too-large: the code host answered with more than can be read/,
+    );
     const entry = '{"path":"a","mode":"100644","type":"blob","sha":"b","size":1,"url":"u"},';
     answers(`{"sha":"a","tree":[${entry.repeat(25_000)}{}]}`);
     const tree = await seat.call('get_repository_tree', { ...at, tree_sha: 'main' }, 'code');

@@ -21,12 +21,17 @@ const dropped = new Set([
   'issue_dependencies_summary',
 ]);
 
-/** Without addresses of the API, and without what nobody reads. */
+/** Members of one object: what the provider says of a thing has some hundred, and each costs more than a part of a list. */
+const membersMax = 5_000;
+
+/** Without addresses of the API, and without what nobody reads. Throws Fault `too-large`. */
 export function shown(value: Json | undefined): Json {
   if (Array.isArray(value)) return (value as readonly Json[]).map(shown);
   if (value === null || value === undefined || typeof value !== 'object') return value ?? null;
+  const members = Object.entries(value as JsonObject);
+  if (members.length > membersMax) throw outsideFault('too-large', 'the code host answered with more than can be read');
   return Object.fromEntries(
-    Object.entries(value as JsonObject)
+    members
       .filter(([key]) => !dropped.has(key) && (!key.endsWith('_url') || key === 'html_url'))
       .map(([key, member]) => [key, shown(member)]),
   );
