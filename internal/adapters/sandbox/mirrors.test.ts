@@ -114,6 +114,18 @@ test('a large repository is fetched by difference, and what is mounted is what a
   assert.deepEqual(troubles, []);
 });
 
+test('the size of a tree that was not written to its end is none', async (t) => {
+  const { repo, mount, mirrorDir } = await setUp(t);
+  await mount();
+  const size = (): string | undefined => readFileSync(join(mirrorDir(), 'measured'), 'utf8').split('\n')[1];
+  assert.match(size() ?? '', /^300 \d+$/);
+  const bytes = Number(size()?.slice(4));
+  truncateSync(join(mirrorDir(), 'measured'), statSync(join(mirrorDir(), 'measured')).size - 3);
+  await repo.commit({ 'new.txt': '12345' });
+  await mount();
+  assert.equal(size(), `301 ${bytes + 5}`);
+});
+
 test('a mirror lets nobody in: not another project, not without the right, and nobody writes into it', async (t) => {
   const { mount, mirrors, dataDir } = await setUp(t);
   const first = await mount();

@@ -261,7 +261,7 @@ export class Mirror {
   /** The tree that was measured last; null where none was, or its size was not noted. */
   async measured(): Promise<Measured | null> {
     const text = await readFile(join(this.dir, 'measured'), 'utf8').catch(() => '');
-    const [, commit, limits, files, bytes] = /^(\S+) ([^\n]*)\n(\d+) (\d+)$/.exec(text) ?? [];
+    const [, commit, limits, files, bytes] = /^(\S+) ([^\n]*)\n(\d+) (\d+)\n$/.exec(text) ?? [];
     if (commit === undefined || limits === undefined) return null;
     return { commit, limits, files: Number(files), bytes: Number(bytes) };
   }
@@ -322,7 +322,8 @@ export class Mirror {
   }
 }
 
-const measuredText = ({ commit, limits, files, bytes }: Measured): string => `${commit} ${limits}\n${files} ${bytes}`;
+/** What is cut off does not end with its line, and is no size. */
+const measuredText = ({ commit, limits, files, bytes }: Measured): string => `${commit} ${limits}\n${files} ${bytes}\n`;
 
 async function initFrom(stage: string, bare: string, git: LocalGit, signal: AbortSignal): Promise<void> {
   const format = (await git(bare, ['rev-parse', '--show-object-format'], signal)).trim();

@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { type FixtureFile, GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { type MountOptions, type MountRequest, mountRepository } from './sandbox.ts';
-import { commandLines, open, testPath, providers, runId, temporary } from './test-support.ts';
+import { repeatedTree, commandLines, open, testPath, providers, runId, temporary } from './test-support.ts';
 
 const time = { timeoutMs: 120_000 };
 const options: MountOptions = { allowPrivateNetwork: true, path: testPath };
@@ -256,15 +256,7 @@ test('sizes are measured before files are written, also of a tree that repeats i
     mountRepository(sandbox, request(url, { ref, depth: 1, mountPath: '/workspace/big' }), { ...options, ...more });
   await assert.rejects(limited({ maxTreeBytes: 100_000 }), /more than 100000 bytes of files/);
   await assert.rejects(limited({ maxPackBytes: 100 }), /more than 100 bytes of objects/);
-  let id = await repo.writeObject('blob', Buffer.from('lol'));
-  for (let level = 0; level < 12; level += 1) {
-    const mode = level === 0 ? '100644' : '40000';
-    const entries = [...'0123456789'].map((name) =>
-      Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(id, 'hex')]),
-    );
-    id = await repo.writeObject('tree', Buffer.concat(entries));
-  }
-  await repo.commitTree(id, { branch: 'bomb' });
+  await repo.commitTree(await repeatedTree(repo, 12), { branch: 'bomb' });
   await assert.rejects(limited({ maxFiles: 50_000 }, 'bomb'), /more than 50000 files/);
   assert.equal(existsSync(sandbox.pathIn('/workspace/big')), false);
 });

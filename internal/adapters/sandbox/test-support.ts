@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { type Bubblewrap, probeBubblewrap } from './bubblewrap.ts';
 import { openSandboxes } from './sandbox.ts';
 import type { SandboxName, SandboxProvider } from './types.ts';
@@ -104,4 +105,17 @@ export async function startInit(
   assert.ok(await eventually(() => existsSync(socket)));
   await answering(socket);
   return { dir, socket, init };
+}
+
+/** A tree of `10 ** levels` files that is made of one blob and a tree for each level. */
+export async function repeatedTree(repo: GitFixture, levels: number): Promise<string> {
+  let id = await repo.writeObject('blob', Buffer.from('lol'));
+  for (let level = 0; level < levels; level += 1) {
+    const mode = level === 0 ? '100644' : '40000';
+    const entries = [...'0123456789'].map((name) =>
+      Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(id, 'hex')]),
+    );
+    id = await repo.writeObject('tree', Buffer.concat(entries));
+  }
+  return id;
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type FixtureFile, GitFixture } from '../../base/testkit/git-fixture.ts';
 import { runGit } from './git-program.ts';
-import { temporary, testPath } from './test-support.ts';
+import { repeatedTree, temporary, testPath } from './test-support.ts';
 import { treeSize, type TreeSize } from './tree-size.ts';
 
 type Check = Parameters<typeof treeSize>[3];
@@ -93,19 +93,11 @@ test('what differs is held against the limits too', async (t) => {
 test('a tree of itself many times over, behind one that is known, ends at the limit', async (t) => {
   const { repo, measure } = await setUp(t);
   const { known } = await measure(await repo.commit({ 'a.txt': 'a' }));
-  let tree = await repo.writeObject('blob', Buffer.from('lol'));
-  for (let level = 0; level < 12; level += 1) {
-    const mode = level === 0 ? '100644' : '40000';
-    const entries = [...'0123456789'].map((name) =>
-      Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(tree, 'hex')]),
-    );
-    tree = await repo.writeObject('tree', Buffer.concat(entries));
-  }
   const limit = new Error('too many');
   const check: Check = ({ files }) => {
     if (files > 50_000) throw limit;
   };
-  await assert.rejects(measure(await repo.commitTree(tree), known, check), limit);
+  await assert.rejects(measure(await repo.commitTree(await repeatedTree(repo, 12)), known, check), limit);
 });
 
 test('one large directory in hundreds of places, with one change, is not compared in each of them', async (t) => {

@@ -149,7 +149,8 @@ const unreadable = (isWrite: boolean): Error =>
     ? new OutcomeUnknown('the answer cannot be read')
     : outsideFault('provider-unavailable', 'the code host did not answer as it should');
 
-const tooLarge = (): Fault =>
+/** Of an answer beyond what is read of one. */
+export const tooLarge = (): Fault =>
   outsideFault('too-large', 'the code host answered with more than can be read; ask for less');
 
 function nextPageOf(link: string | string[] | undefined): number | undefined {

@@ -5,6 +5,7 @@ import { AnswerTooLarge, answerJson, boundedText, rpcReply } from '../../../base
 import { Fault } from '../../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { tooLarge } from './api.ts';
 import { outsideFault } from '../../../domain/outside.ts';
 import { dispatcherFor } from './guard.ts';
 
@@ -79,6 +80,3 @@ function read(said: string): Json | undefined {
 
 const unanswered = (): Fault =>
   outsideFault('provider-unavailable', 'the tool server of the code host did not answer as it should');
-
-const tooLarge = (): Fault =>
-  outsideFault('too-large', 'the code host answered with more than can be read; ask for less');

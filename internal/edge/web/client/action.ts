@@ -31,25 +31,18 @@ export function Confirm(props: {
   readonly onConfirm: (reason?: string) => Promise<void>;
   readonly onClose: () => void;
 }): Markup {
-  const [busy, setBusy] = useState(false);
   const [reason, setReason] = useState('');
   const [error, setError] = useState<unknown>(undefined);
-  const go = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      await props.onConfirm(reason.trim() === '' ? undefined : reason.trim());
-    } catch (caught) {
-      setError(caught);
-      setBusy(false);
-    }
-  };
+  const { busy, run: go } = useOnce(async () => {
+    await props.onConfirm(reason.trim() === '' ? undefined : reason.trim()).catch(setError);
+  });
   const type = (event: Event): void => setReason((event.currentTarget as HTMLTextAreaElement).value);
   return html`<${Dialog} title=${props.title} testId="confirmation" onClose=${props.onClose}>
     <div>${props.consequence}</div>
     ${props.withReason === true ? html`<${Field} label="Reason" hint="It stands in the audit; at most 500 characters."><textarea data-testid="reason" maxLength=${500} rows=${2} value=${reason} onInput=${type}></textarea><//>` : null}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button>
-      <button type="button" class="danger" data-testid="confirm" disabled=${busy} onClick=${go}>${props.action}</button></p>
+      <button type="button" class="danger" data-testid="confirm" disabled=${busy} onClick=${() => void go()}>${props.action}</button></p>
   <//>`;
 }
 
@@ -76,14 +69,11 @@ export interface ActionProps {
 
 /** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
 export function Action(props: ActionProps): Markup {
-  const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
   const [asking, setAsking] = useState<Content>(undefined);
   const { confirm } = props;
   const isAllowed = props.place.permissions.includes(props.needs);
-  const press = async (): Promise<void> => {
-    if (busy) return;
-    setBusy(true);
+  const { busy, run: press } = useOnce(async () => {
     setError(undefined);
     try {
       if (confirm === undefined) await props.run();
@@ -91,8 +81,7 @@ export function Action(props: ActionProps): Markup {
     } catch (caught) {
       setError(caught);
     }
-    setBusy(false);
-  };
+  });
   const confirmed = async (reason?: string): Promise<void> => {
     await props.run(reason);
     setAsking(undefined);
@@ -100,7 +89,7 @@ export function Action(props: ActionProps): Markup {
   const kind =
     confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
   return html`<span class="action">
-    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${press}>${props.label}</button>
+    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${() => void press()}>${props.label}</button>
     ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
