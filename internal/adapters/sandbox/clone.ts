@@ -6,11 +6,14 @@ import { join } from 'node:path/posix';
 import { Fault } from '../../domain/fault.ts';
 import { isRef } from '../../domain/git-ref.ts';
 import { findProgram } from './bubblewrap.ts';
-import { type GitResult, type GitRun, harmlessMistakes, lastLine, runGit } from './git-program.ts';
+import { addSettings } from './git-settings.ts';
+import { type GitResult, type GitRun, harmlessMistakes, lastLine, runGit, tooOld } from './git-program.ts';
 import { type LocalGit, type Measured, type Mirror, packBytesOf } from './mirrors.ts';
 import type { MountOptions, MountRequest } from './mount-types.ts';
 import { removeTree } from '../../base/remove-tree.ts';
+import { treeDifference } from './tree-difference.ts';
 import { treeSize } from './tree-size.ts';
+import { fillWorkTree, type Spare } from './work-tree.ts';
 
 interface Place {
   /** For messages: `Mount /path`. */
@@ -29,6 +32,12 @@ interface Ref {
   readonly id: string;
   /** In full; null for an object that is asked for by its id. */
   readonly name: string | null;
+}
+
+/** A stage that was filled from a mirror. */
+interface Brought {
+  readonly commit: string;
+  readonly spare: Spare | null;
 }
 
 const objectId = /^[0-9a-f]{40}$|^[0-9a-f]{64}$/;
@@ -62,13 +71,10 @@ export async function fetchCommit(request: MountRequest, options: MountOptions, 
   }
 }
 
-/** Settings in the environment came with 2.31, and with 2.37 the one that pins the address that was judged. */
 async function requireVersion(program: string, path: string, place: Place): Promise<void> {
-  const signal = AbortSignal.timeout(10_000);
-  const { stdout } = await runGit(program, path, { args: ['--version'], cwd: place.stage, signal });
-  const [, major = '0', minor = '0'] = /version (\d+)\.(\d+)/.exec(stdout) ?? [];
-  if (Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 37)) return;
-  const message = `${place.name}: mounts need git 2.37 or later, and this machine has ${stdout.trim() || 'none that works'}`;
+  const version = await tooOld(program, path, place.stage);
+  if (version === null) return;
+  const message = `${place.name}: mounts need git 2.37 or later, and this machine has ${version || 'none that works'}`;
   throw new Fault('unavailable', 'mount-unreachable', message);
 }
 
@@ -130,31 +136,33 @@ class Clone {
     await this.#setOrigin();
     await this.#fetch(found, stage, join(stage, '.git'));
     const commit = await this.#commit(found, stage);
-    const measured = await this.#measure(commit, stage, join(stage, '.git'));
+    const measured = await this.#measure(commit, stage, join(stage, '.git'), null);
     await this.#checkOut(commit, branch, null);
     await keep?.(measured);
     return { commit };
   }
 
   /** Fetches the difference to the mirror, and fills the stage from there; null where there is no mirror that can be used. */
-  async #bring(
-    found: Ref,
-    mirror: Mirror,
-    git: LocalGit,
-  ): Promise<{ readonly commit: string; readonly spare: string | null } | null> {
+  async #bring(found: Ref, mirror: Mirror, git: LocalGit): Promise<Brought | null> {
     if (!(await mirror.isThere())) return null;
     const { stage } = this.#place;
     try {
       await this.#fetch(found, mirror.bare, mirror.bare);
       await git(mirror.bare, ['pack-refs', '--all'], this.#signal);
       const commit = await this.#commit(found, mirror.bare);
-      const known = await mirror.measured();
-      if (known?.commit !== commit || known.limits !== this.#limitsText()) {
-        await mirror.setMeasured(await this.#measure(commit, mirror.bare, mirror.bare, known));
+      const measured = await mirror.measured();
+      const isSame = measured?.commit === commit;
+      const difference =
+        measured === null || isSame
+          ? null
+          : await treeDifference((run) => this.#git({ ...run, cwd: mirror.bare }), measured.commit, commit);
+      if (!isSame || measured.limits !== this.#limitsText()) {
+        const from = measured === null || difference === null ? null : { size: measured, difference };
+        await mirror.setMeasured(await this.#measure(commit, mirror.bare, mirror.bare, from));
       }
       const spare = await mirror.furnish(stage, git, this.#signal);
       await this.#setOrigin();
-      return { commit, spare };
+      return { commit, spare: spare === null ? null : { commit: spare, difference } };
     } catch (error) {
       // What the remote says holds. What is wrong with the mirror, a clone does not have.
       if (this.#signal.aborted || (error instanceof Fault && /^mount-re/.test(error.code))) throw error;
@@ -172,11 +180,7 @@ class Clone {
   }
 
   /** False where objects that came from the mirror cannot be read, which is dropped for that. */
-  async #checkOutKept(
-    { commit, spare }: { readonly commit: string; readonly spare: string | null },
-    branch: string | null,
-    mirror: Mirror,
-  ): Promise<boolean> {
+  async #checkOutKept({ commit, spare }: Brought, branch: string | null, mirror: Mirror): Promise<boolean> {
     try {
       await this.#checkOut(commit, branch, spare);
       return true;
@@ -188,8 +192,8 @@ class Clone {
   }
 
   async #setOrigin(): Promise<void> {
-    await this.#local(['config', 'remote.origin.url', this.#request.url]);
-    await this.#local(['config', 'remote.origin.fetch', '+refs/heads/*:refs/remotes/origin/*']);
+    const settings = { url: this.#request.url, fetch: '+refs/heads/*:refs/remotes/origin/*' };
+    await addSettings(this.#place.stage, [{ section: 'remote', name: 'origin', settings }]);
   }
 
   #shallow(found: Ref): { readonly shallow?: { readonly depth: number; readonly ref: string } } {
@@ -289,8 +293,12 @@ class Clone {
     throw this.#fault('mount-ref', `${this.#request.ref ?? 'HEAD'} of ${this.#request.url} is no commit`);
   }
 
-  /** `known`: a tree of the same repository whose size is known. */
-  async #measure(commit: string, cwd: string, repository: string, known: Measured | null = null): Promise<Measured> {
+  async #measure(
+    commit: string,
+    cwd: string,
+    repository: string,
+    known: Parameters<typeof treeSize>[2],
+  ): Promise<Measured> {
     const { maxFiles, maxTreeBytes, maxPackBytes } = this.#limits;
     const packed = await packBytesOf(repository);
     if (packed > maxPackBytes) throw this.#tooLarge(`more than ${maxPackBytes} bytes of objects`);
@@ -308,25 +316,21 @@ class Clone {
     return { commit, ...size, limits: this.#limitsText() };
   }
 
-  /** `spare`: the commit whose files, and no others, are there already; null where none are. */
-  async #checkOut(commit: string, branch: string | null, spare: string | null): Promise<void> {
+  async #checkOut(commit: string, branch: string | null, spare: Spare | null): Promise<void> {
     const author = this.#request.commitAuthor;
-    if (author !== undefined) {
-      await this.#local(['config', '--', 'user.name', author.name]);
-      await this.#local(['config', '--', 'user.email', author.email]);
-    }
+    await addSettings(this.#place.stage, [
+      ...(author === undefined ? [] : [{ section: 'user', settings: { name: author.name, email: author.email } }]),
+      ...(branch === null
+        ? []
+        : [{ section: 'branch', name: branch, settings: { remote: 'origin', merge: `refs/heads/${branch}` } }]),
+    ]);
     if (branch === null) await this.#local(['update-ref', '--no-deref', 'HEAD', commit]);
     else {
       await this.#local(['update-ref', `refs/heads/${branch}`, commit]);
       await this.#local(['symbolic-ref', 'HEAD', `refs/heads/${branch}`]);
-      await this.#local(['config', `branch.${branch}.remote`, 'origin']);
-      await this.#local(['config', `branch.${branch}.merge`, `refs/heads/${branch}`]);
     }
-    if (spare === commit) return;
-    // Of a spare only what differs is looked at, where a reset looks at every file.
-    if (spare !== null && (await this.#git({ args: ['read-tree', '-m', '-u', spare, commit] })).code === 0) return;
-    const result = await this.#git({ args: ['reset', '--quiet', '--hard', commit] });
-    if (result.code !== 0) throw this.#fault('mount-tree', `its files cannot be written: ${lastLine(result)}`);
+    const failed = await fillWorkTree((run) => this.#git(run), this.#place.stage, commit, spare);
+    if (failed !== null) throw this.#fault('mount-tree', `its files cannot be written: ${lastLine(failed)}`);
   }
 
   async #local(args: readonly string[]): Promise<void> {

@@ -15,7 +15,7 @@ export interface GitRun {
   /** Of standard output, the last so many are kept; default a mebibyte. */
   readonly keptBytes?: number;
   /** Its standard input; default: none. */
-  readonly input?: string;
+  readonly input?: string | Buffer;
   /** Reads standard output as it comes, and nothing is kept. */
   readonly read?: (stdout: Readable) => Promise<void>;
 }
@@ -63,6 +63,22 @@ export const harmlessMistakes = [
   'missingTaggerEntry',
   'badTagName',
 ];
+
+/** Programs that were found new enough. */
+const newEnough = new Set<string>();
+
+/**
+ * Null where the program is one that mounts can be made with, else what it says of its version. Settings in the environment
+ * came with 2.31, and with 2.37 the one that pins the address that was judged.
+ */
+export async function tooOld(program: string, path: string, cwd: string): Promise<string | null> {
+  if (newEnough.has(program)) return null;
+  const { stdout } = await runGit(program, path, { args: ['--version'], cwd, signal: AbortSignal.timeout(10_000) });
+  const [, major = '0', minor = '0'] = /version (\d+)\.(\d+)/.exec(stdout) ?? [];
+  if (Number(major) < 2 || (Number(major) === 2 && Number(minor) < 37)) return stdout.trim();
+  newEnough.add(program);
+  return null;
+}
 
 /** Runs git to its end. Never rejects for what git says; rejects where it cannot be started or the signal aborts. */
 export async function runGit(program: string, path: string, run: GitRun): Promise<GitResult> {

@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, w
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { GitFixture } from '../../base/testkit/git-fixture.ts';
+import { type FixtureFile, GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { Mirrors } from './mirrors.ts';
 import { type MountRequest, mountRepository } from './sandbox.ts';
@@ -110,6 +110,45 @@ test('a large repository is fetched by difference, and what is mounted is what a
   for (const ref of ['v1', 'other', first.mounted.commit]) {
     const [ours, cloned] = [await mount({ ref }), await mount({ ref }, null)];
     assert.deepEqual([ours.output, ours.mounted], [cloned.output, { ...cloned.mounted, path: ours.path }], ref);
+  }
+  assert.deepEqual(troubles, []);
+});
+
+const written = 'how files are written';
+const pushes: readonly (readonly [what: string, files: Readonly<Record<string, FixtureFile>>])[] = [
+  ['a file comes, one changes, one goes', { 'new/deep/a.txt': 'a\n', 'd1/f1.txt': 'changed\n', 'd2/f2.txt': null }],
+  ['a path in letters of others, like a pattern, like magic', { 'ä\n/ß*.txt': 'x\n', ':(top)y': 'y\n', '*': 'z\n' }],
+  ['one that reads as a pattern goes, and takes nobody along', { '*': null, ':(top)y': null }],
+  ['a mode, and a link that leads out', { 'd1/f1.txt': { executable: 'x\n' }, 'd3/f3.txt': { symlink: '../../out' } }],
+  ['a link becomes a file', { 'd3/f3.txt': 'no link\n' }],
+  ['a link to a directory comes', { way: { symlink: '/tmp' } }],
+  ['a directory at the place of a link', { way: null, 'way/in.txt': 'in\n' }],
+  ['a file at the place of a directory', { way: 'a file\n' }],
+  ['another repository, and it goes', { module: { submodule: 'b'.repeat(40) } }],
+  ['a directory goes', { module: null, new: null, 'ä\n': null }],
+  [written, { 'd4/.gitattributes': '*.txt eol=crlf\n', 'd4/f4.txt': 'a\nb\n' }],
+  ['a file that is written so', { 'd4/f54.txt': 'c\nd\n' }],
+  ['a hundred', Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`many/${n}`, `${n}\n`]))],
+  ['a hundred and one', Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`many/${n}`, `now ${n}\n`]))],
+  ['nothing', {}],
+];
+test('what a push changes is written over the spare as a clone has it', async (t) => {
+  const { repo, mount, mirrorDir, troubles } = await setUp(t);
+  await mount();
+  const look = async ({ sandbox, path }: Awaited<ReturnType<typeof mount>>): Promise<string> => {
+    const command =
+      'git diff-files; git status --short; git ls-files -s; find . -path ./.git -prune -o -printf "%p %y %m %l\\n" | sort; find . -path ./.git -prune -o -type f -exec sha1sum {} + | sort; git config --list --local | sort';
+    return (await sandbox.run({ command, cwd: path, ...time })).output;
+  };
+  for (const [what, files] of pushes) {
+    const before = readdirSync(mirrorDir()).find((name) => name.startsWith('spare-')) ?? '';
+    const { ino } = statSync(join(mirrorDir(), before, 'd5/f5.txt'));
+    await repo.commit(files);
+    const [ours, cloned] = [await mount(), await mount({}, null)];
+    const [is, asked] = [await look(ours), await look(cloned)].map((said) => new Set(said.split('\n')));
+    assert.deepEqual([...(is?.symmetricDifference(asked ?? new Set()) ?? [])], [], what);
+    if (what !== written)
+      assert.equal(statSync(join(ours.path, 'd5/f5.txt')).ino, ino, `${what}: others are left alone`);
   }
   assert.deepEqual(troubles, []);
 });

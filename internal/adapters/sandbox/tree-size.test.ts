@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { type FixtureFile, GitFixture } from '../../base/testkit/git-fixture.ts';
 import { runGit } from './git-program.ts';
 import { repeatedTree, temporary, testPath } from './test-support.ts';
+import { type Git, treeDifference } from './tree-difference.ts';
 import { treeSize, type TreeSize } from './tree-size.ts';
 
 type Check = Parameters<typeof treeSize>[3];
@@ -15,35 +16,52 @@ async function setUp(t: Parameters<typeof temporary>[0]) {
   const { signal } = new AbortController();
   const measure = async (commit: string, known: (TreeSize & { commit: string }) | null = null, check = unbounded) => {
     const programs: string[] = [];
-    const git: Parameters<typeof treeSize>[0] = (run) => {
+    const git: Git = (run) => {
       programs.push(run.args[0] ?? '');
       return runGit('git', testPath, { ...run, cwd: repo.dir, signal });
     };
-    const size = await treeSize(git, commit, known, check);
+    const difference = known === null ? null : await treeDifference(git, known.commit, commit);
+    const from = known === null || difference === null ? null : { size: known, difference };
+    const size = await treeSize(git, commit, from, check);
     if ('failed' in size) assert.fail(size.failed.stderr);
-    return { size, known: { commit, ...size }, programs };
+    return { size, known: { commit, ...size }, programs, paths: difference?.paths?.toSorted() ?? null };
   };
   return { repo, measure };
 }
 
 const submodule = 'b'.repeat(40);
 const id = 'a'.repeat(40);
-const changes: readonly (readonly [what: string, files: Readonly<Record<string, FixtureFile>>])[] = [
-  ['nothing', {}],
-  ['one comes', { 'new/deep/er.txt': 'n'.repeat(4_321) }],
-  ['one goes', { 'a/one.txt': null }],
-  ['one changes, one comes, one goes', { 'a/two.txt': 'x', 'c.txt': 'y'.repeat(77), 'b/three.txt': null }],
-  ['only its mode', { 'a/one.txt': { executable: 'one' } }],
-  ['a file becomes a link', { 'a/one.txt': { symlink: '../b/three.txt' } }],
-  ['a file becomes another repository', { 'a/one.txt': { submodule } }],
-  ['a directory becomes a file', { a: 'no directory any more' }],
-  ['a file becomes a directory', { 'b/three.txt': null, 'b/three.txt/x': 'x' }],
-  ['the same content three times', { x: 'same', y: 'same', z: 'same' }],
-  ['a path like an entry', { [`:100644 100644 ${id} ${id} M`]: 'z'.repeat(9_999), 'a/one.txt': 'o' }],
-  ['a path with a line break and letters of others', { 'ä\n:ü/ß': 'ss'.repeat(3) }],
-  ['all of it', { a: null, b: null, only: 'one' }],
+type Files = Readonly<Record<string, FixtureFile>>;
+/** `paths`: of what differs; null where it is more than files and links that stay such. */
+const changes: readonly (readonly [what: string, files: Files, paths: readonly string[] | null])[] = [
+  ['nothing', {}, []],
+  ['one comes', { 'new/deep/er.txt': 'n'.repeat(4_321) }, ['new/deep/er.txt']],
+  ['one goes', { 'a/one.txt': null }, ['a/one.txt']],
+  [
+    'one changes, one comes, one goes',
+    { 'a/two.txt': 'x', 'c.txt': 'y'.repeat(77), 'b/three.txt': null },
+    ['a/two.txt', 'b/three.txt', 'c.txt'],
+  ],
+  ['only its mode', { 'a/one.txt': { executable: 'one' } }, ['a/one.txt']],
+  ['a file becomes a link', { 'a/one.txt': { symlink: '../b/three.txt' } }, ['a/one.txt']],
+  ['a file becomes another repository', { 'a/one.txt': { submodule } }, null],
+  ['a directory becomes a file', { a: 'no directory any more' }, null],
+  ['a file becomes a directory', { 'b/three.txt': null, 'b/three.txt/x': 'x' }, null],
+  ['the same content three times', { x: 'same', y: 'same', z: 'same' }, ['x', 'y', 'z']],
+  ['how files are written', { 'a/.gitattributes': '*.txt eol=crlf\n' }, ['a/.gitattributes']],
+  [
+    'a path like an entry',
+    { [`:100644 100644 ${id} ${id} M`]: 'z'.repeat(9_999), 'a/one.txt': 'o' },
+    [`:100644 100644 ${id} ${id} M`, 'a/one.txt'],
+  ],
+  [
+    'a path with a line break and letters of others',
+    { 'ä\n:ü/ß': 'ss'.repeat(3) },
+    [Buffer.from('ä\n:ü/ß').toString('latin1')],
+  ],
+  ['all of it', { a: null, b: null, only: 'one' }, ['a/one.txt', 'a/two.txt', 'b/three.txt', 'only']],
 ];
-for (const [what, files] of changes)
+for (const [what, files, paths] of changes)
   test(`what differs says how large the next tree is: ${what}`, async (t) => {
     const { repo, measure } = await setUp(t);
     const first = await repo.commit({ 'a/one.txt': 'one', 'a/two.txt': 'two'.repeat(99), 'b/three.txt': 'three' });
@@ -52,7 +70,7 @@ for (const [what, files] of changes)
     const whole = await measure(next);
     assert.deepEqual(whole.programs, ['ls-tree']);
     const byDifference = await measure(next, known);
-    assert.deepEqual(byDifference.size, whole.size);
+    assert.deepEqual([byDifference.size, byDifference.paths], [whole.size, paths]);
     assert.ok(!byDifference.programs.includes('ls-tree'));
     // And back, as by a push by force.
     assert.deepEqual((await measure(first, whole.known)).known, known);
