@@ -94,6 +94,9 @@ test('a large repository is fetched by difference, and what is mounted is what a
   const mirror = join(dataDir, 'mirrors', mirrors()[0] ?? '');
   const spares = () => readdirSync(mirror).filter((name) => name.startsWith('spare-'));
   assert.deepEqual(spares(), [`spare-${first.mounted.commit}`]);
+  const secondOf = (file: string): number =>
+    Math.floor(statSync(join(mirror, spares()[0] ?? '', file)).mtimeMs / 1_000);
+  assert.ok(secondOf('.git/index') > secondOf('d49/f299.txt'), 'git need not read again what it wrote last');
   const second = await mount();
   assert.deepEqual([second.output, second.mounted.commit], [first.output, first.mounted.commit]);
   assert.ok(second.sent < first.sent / 10, `${second.sent} of ${first.sent} bytes`);

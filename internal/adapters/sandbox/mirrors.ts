@@ -4,23 +4,12 @@
 // mirror is used. Deleting the directory costs time only (docs/reference/compile.md#mounts).
 
 import { randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
-import {
-  chmod,
-  copyFile,
-  mkdir,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  statfs,
-  utimes,
-  writeFile,
-} from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, statfs, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path/posix';
+import { setTimeout } from 'node:timers/promises';
 import { sha256 } from '../../base/hash.ts';
 import { removeTree } from '../../base/remove-tree.ts';
+import { bringUp, copyIfThere, copyPacks, packBytesOf, packsOf } from './pack-files.ts';
 
 /** Runs git in a directory of ours, without a network; rejects where it fails, or says more than 64 MiB. */
 export type LocalGit = (cwd: string, args: readonly string[], signal: AbortSignal) => Promise<string>;
@@ -75,6 +64,7 @@ export class Mirrors {
   readonly #making = new Map<string, Promise<void>>();
   /** Of those, what has its turn. */
   readonly #begun = new Map<string, Promise<void>>();
+  readonly #settling = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
   private constructor(dir: string, options: MirrorOptions) {
@@ -128,11 +118,19 @@ export class Mirrors {
     const making = Promise.allSettled(before)
       .then(make)
       .then(() => this.#trim())
-      .catch((error: unknown) => {
-        if (!this.#closing.signal.aborted) this.#options.onTrouble?.(error);
-      })
+      .catch((error: unknown) => this.#trouble(error))
       .finally(() => this.#making.delete(mirror.dir));
     this.#making.set(mirror.dir, making);
+    // Not waited for by who makes the next one.
+    const settling = making
+      .then(() => mirror.settleSpare(this.#closing.signal))
+      .catch((error: unknown) => this.#trouble(error))
+      .finally(() => this.#settling.delete(settling));
+    this.#settling.add(settling);
+  }
+
+  #trouble(error: unknown): void {
+    if (!this.#closing.signal.aborted) this.#options.onTrouble?.(error);
   }
 
   /**
@@ -152,9 +150,9 @@ export class Mirrors {
     signal.throwIfAborted();
   }
 
-  /** Resolves when no spare is being made: for tests and measures. */
+  /** Resolves when no spare is being made or settles: for tests and measures. */
   async idle(): Promise<void> {
-    while (this.#making.size > 0) await Promise.all(this.#making.values());
+    while (this.#settling.size > 0) await Promise.all(this.#settling);
   }
 
   async close(): Promise<void> {
@@ -305,6 +303,23 @@ export class Mirror {
     }
   }
 
+  /**
+   * Lets git see that the files of the spare are older than its index: those of one second with it may have changed since, for
+   * all that it knows, and whoever writes the index next reads them all again.
+   */
+  async settleSpare(signal: AbortSignal): Promise<void> {
+    const spare = await this.#spare();
+    if (spare === null) return;
+    const index = join(this.dir, spare.name, '.git/index');
+    const written = await stat(index).then(({ mtimeMs }) => mtimeMs, ignoreGone);
+    if (written === undefined) return;
+    // A second later, so that whatever changes a file from now on does it after this time too.
+    await setTimeout(1_020, undefined, { signal });
+    const nextSecond = Math.floor(written / 1_000) + 1;
+    // Whoever took it meanwhile has moved it away.
+    await utimes(index, nextSecond, nextSecond).catch(ignoreGone);
+  }
+
   /** What is broken, or has become too many pieces, is fetched anew. */
   drop(): Promise<void> {
     return removeTree(this.dir);
@@ -330,41 +345,14 @@ async function initFrom(stage: string, bare: string, git: LocalGit, signal: Abor
   await git(stage, ['init', '--quiet', '--template=', `--object-format=${format}`, '.'], signal);
 }
 
-/** The objects and refs that the mirror has and a clone of it has not. */
-async function bringUp(stage: string, bare: string): Promise<void> {
-  const own = join(stage, '.git');
-  await copyPacks(bare, own);
-  await copyIfThere(join(bare, 'packed-refs'), join(own, 'packed-refs'));
-  await copyIfThere(join(bare, 'shallow'), join(own, 'shallow'));
-}
-
 /** What a daemon was making when it was killed. */
 async function removeHalfMade(dir: string): Promise<void> {
   const names = await readdir(dir).catch(() => []);
   for (const name of names) if (makingPattern.test(name)) await removeTree(join(dir, name));
 }
 
-const packsOf = async (repository: string): Promise<string[]> =>
-  (await readdir(join(repository, 'objects/pack')).catch(() => [])).filter((name) => name.endsWith('.pack'));
-
-/** Copies, and no links: whoever gets a clone may write into its files. The index of a pack last, for it makes the pack one. */
-async function copyPacks(from: string, to: string): Promise<void> {
-  const [source, target] = [join(from, 'objects/pack'), join(to, 'objects/pack')];
-  await mkdir(target, { recursive: true });
-  const there = new Set(await readdir(target));
-  const names = (await readdir(source)).filter(
-    (name) => /^pack-[0-9a-f]+\.(pack|rev|idx)$/.test(name) && !there.has(name),
-  );
-  for (const name of names.toSorted((a, b) => Number(a.endsWith('.idx')) - Number(b.endsWith('.idx')))) {
-    await copyFile(join(source, name), join(target, name), constants.COPYFILE_FICLONE);
-  }
-}
-
-async function copyIfThere(from: string, to: string): Promise<void> {
-  await copyFile(from, to).catch(async (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-    await rm(to, { force: true });
-  });
+function ignoreGone(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
 }
 
 async function lookAt(dir: string, nowMs: number): Promise<{ readonly usedMs: number; readonly bytes: number }> {
@@ -373,19 +361,4 @@ async function lookAt(dir: string, nowMs: number): Promise<{ readonly usedMs: nu
     () => nowMs,
   );
   return { usedMs, bytes: Number(await readFile(join(dir, 'size'), 'utf8').catch(() => '0')) };
-}
-
-/** Bytes of the packs of a repository: its bare directory, or its `.git`. */
-export async function packBytesOf(repository: string): Promise<number> {
-  const directory = join(repository, 'objects/pack');
-  const names = await readdir(directory).catch(() => []);
-  const sizes = await Promise.all(
-    names.map((name) =>
-      stat(join(directory, name)).then(
-        ({ size }) => size,
-        () => 0,
-      ),
-    ),
-  );
-  return sizes.reduce((sum, size) => sum + size, 0);
 }
