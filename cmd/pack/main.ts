@@ -10,7 +10,7 @@ import { dirname, join, normalize, relative } from 'node:path';
 const root = join(import.meta.dirname, '../..');
 const out = join(root, 'dist');
 
-const entries = ['cmd/svc/main.mjs', 'cmd/svcd/main.ts'];
+const entries = ['cmd/svc/main.mjs', 'cmd/svcd/main.mjs'];
 /** Read at run time; browser modules are stripped of their types by whoever serves them. */
 const read = [
   ...['internal/edge/web/client', 'templates', 'migrations', 'docs'],

@@ -34,7 +34,7 @@ async function main(): Promise<void> {
   const svcd = spawn(
     process.execPath,
     ['--cpu-prof', `--cpu-prof-dir=${out}`, '--heapsnapshot-signal=SIGUSR2', `--diagnostic-dir=${out}`]
-      .concat(join(import.meta.dirname, '../svcd/main.ts'))
+      .concat(join(import.meta.dirname, '../svcd/main.mjs'))
       .concat('--data-dir', dataDir, '--listen', '127.0.0.1:0', '--log-level', 'warn'),
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );

@@ -42,7 +42,7 @@ case " $* " in *' --data-dir '*) ;; *) export SVC_DATA_DIR="$(mktemp -d '${bin}/
 # A port of the machine's own is never a test's.
 export SVC_LISTEN="\${SVC_LISTEN:-127.0.0.1:0}"
 out=$(mktemp '${bin}/out.XXXXXX')
-${node} '${join(rootDir, 'cmd/svcd/main.ts')}' "$@" >"$out" 2>"$out.log" </dev/null &
+${node} '${join(rootDir, 'cmd/svcd/main.mjs')}' "$@" >"$out" 2>"$out.log" </dev/null &
 echo $! >>'${bin}/pids'
 while ! grep -q '"event":"ready"' "$out"; do
   kill -0 $! 2>/dev/null || { cat "$out.log" >&2; exit 1; }

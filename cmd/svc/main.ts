@@ -2,7 +2,7 @@
 
 import { writeSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { cacheModules } from '../module-cache.ts';
+import { cacheModules } from '../module-cache.mjs';
 
 const home = process.env['HOME'] || homedir();
 

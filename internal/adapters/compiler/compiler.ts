@@ -4,10 +4,9 @@
 // mistake of the author. It never decides what compiles, and supplies nothing that `needs` asks for: its callers loop.
 // `compileInline` is the same without a thread, for a command line that ends with its one compile.
 
-import { getCompileCacheDir } from 'node:module';
-import { dirname } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
+import { startThread } from '../../base/thread.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import type { DiagnosticCode } from '../../domain/codes.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -146,7 +145,7 @@ class Pool {
 
   #start(): Hand {
     const { maxHeapMb } = this.#options;
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+    const worker = startThread(new URL('./serve.ts', import.meta.url), {
       resourceLimits: {
         maxOldGenerationSizeMb: maxHeapMb,
         maxYoungGenerationSizeMb: 6,
@@ -154,7 +153,6 @@ class Pool {
       },
       // A compile reads nothing but its input; what the daemon's environment holds is not for this thread.
       env: {},
-      workerData: { modules: cacheOfModules() },
       name: 'svc-compile',
     });
     const hand: Hand = { worker, answered: 0, parts: [], job: null, timer: undefined };
@@ -252,12 +250,6 @@ function whole(output: CompiledOutput, parts: readonly Taken[]): CompiledOutput 
   const resources = parts.flatMap((part) => part.resources);
   if (output.places === undefined) return { ...output, resources };
   return { ...output, resources, places: Object.assign({}, ...parts.map((part) => part.places)) };
-}
-
-/** Where this process keeps compiled modules; null where it keeps none. Its own folder in there is named after the runtime. */
-function cacheOfModules(): string | null {
-  const own = getCompileCacheDir();
-  return own === undefined ? null : dirname(own);
 }
 
 const stopped = (): Fault => new Fault('unavailable', 'compiler-stopped', 'The compiler was stopped');

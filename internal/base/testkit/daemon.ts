@@ -170,7 +170,7 @@ export interface SpawnOptions {
   readonly entry?: string;
 }
 
-const entry = fileURLToPath(new URL('../../../cmd/svcd/main.ts', import.meta.url));
+const entry = fileURLToPath(new URL('../../../cmd/svcd/main.mjs', import.meta.url));
 
 /** `svcd` as a child process, listening on port 0. The embedded database unless `args` or `env` name another. */
 export function spawnDaemon(options: SpawnOptions): SpawnedDaemon {

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { extname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as apply from '../../../schemas/api/apply.ts';
 import * as events from '../../../schemas/api/events.ts';
@@ -141,7 +141,7 @@ async function secretsOf(call: Call): Promise<ReadonlyMap<string, string>> {
 }
 
 async function startDaemon(call: Call, dataDir: string, stop: AbortSignal): Promise<ChildProcess> {
-  const main = fileURLToPath(new URL(`../../../cmd/svcd/main${extname(import.meta.filename)}`, import.meta.url));
+  const main = fileURLToPath(new URL('../../../cmd/svcd/main.mjs', import.meta.url));
   const env: { [name: string]: string | undefined } = {
     ...call.io.env,
     ...(await harnessCommands(call)),

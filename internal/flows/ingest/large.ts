@@ -2,7 +2,8 @@
 // still meanwhile, and what it took is given back when it ends. One at a time in a daemon. What is recorded is what a small
 // delivery of the same words would be.
 
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../../base/thread.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import type { DeliverySource, Envelope, EventDelivery, Finished, ReadEvent, ReadDelivery } from './reading.ts';
@@ -93,7 +94,7 @@ class Thread {
   #asked: PromiseWithResolvers<LargeResult> | undefined;
 
   constructor() {
-    this.#worker = new Worker(new URL('./large-worker.ts', import.meta.url), {
+    this.#worker = startThread(new URL('./large-worker.ts', import.meta.url), {
       resourceLimits: {
         maxOldGenerationSizeMb: limits.heapMb,
         maxYoungGenerationSizeMb: limits.youngHeapMb,

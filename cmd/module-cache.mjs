@@ -1,4 +1,5 @@
 // Compiled modules are cached beside what is installed, or else under the user's cache directory: a start then costs half.
+// Plain JavaScript, as what imports it first: what strips types takes 20 MB and its time, and is not loaded for what is cached.
 
 import { accessSync, constants as fs, mkdirSync } from 'node:fs';
 import { constants, enableCompileCache } from 'node:module';
@@ -6,7 +7,7 @@ import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 
 /** Caches what this process compiles from now on. To be called before the program's modules are imported. */
-export function cacheModules(): void {
+export function cacheModules() {
   const home = process.env['HOME'] || homedir();
   const xdg = process.env['XDG_CACHE_HOME'];
   const own = join(xdg !== undefined && isAbsolute(xdg) ? xdg : join(home, '.cache'), 'svc', 'modules');
