@@ -1,13 +1,14 @@
-// What pages load: the browser modules of client/, stripped of their types at the first request, their style, and the two
+// What pages load: the browser modules of client/, stripped of their types at the first visit, their style, and the two
 // packages that they import. All under the hash of their sources: an address never changes what it answers, and an answer
 // is kept for ever. Nothing else of the disk has an address.
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { createRequire, stripTypeScriptTypes } from 'node:module';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { startThread } from '../../base/thread.ts';
+import type { Made, Source } from './assets-thread.ts';
 
 interface Asked {
   readonly request: IncomingMessage;
@@ -24,7 +25,7 @@ export interface Assets {
   readonly shell: readonly string[];
   /** The address of a file of client/. */
   url(name: string): string;
-  send(visit: Asked): void;
+  send(visit: Asked): Promise<void>;
 }
 
 const client = join(import.meta.dirname, 'client');
@@ -36,14 +37,9 @@ const types: { readonly [ending: string]: string } = {
 };
 const endingOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 
-interface Made {
-  readonly plain: Buffer;
-  readonly gzip: Buffer;
-}
-
-/** Reads the sources; they are made ready one by one, when they are asked for. */
+/** Reads the sources, which are made ready behind it. */
 export function createAssets(): Assets {
-  const sources = new Map<string, Buffer>();
+  const sources = new Map<string, Uint8Array>();
   for (const name of readdirSync(client).sort()) {
     if (/^[a-z-]+\.(ts|css)$/.test(name)) sources.set(name, readFileSync(join(client, name)));
   }
@@ -57,16 +53,16 @@ export function createAssets(): Assets {
   const importMap = JSON.stringify({
     imports: { preact: url('vendor/preact.mjs'), 'preact/hooks': url('vendor/hooks.mjs'), htm: url('vendor/htm.mjs') },
   });
-  const made = new Map<string, Made>();
-  const make = (name: string): Made | undefined => {
-    const source = sources.get(name);
-    const known = made.get(name);
-    if (known !== undefined || source === undefined) return known;
-    const plain = endingOf(name) === 'ts' ? Buffer.from(stripTypeScriptTypes(source.toString('utf8'))) : source;
-    const one = { plain, gzip: gzipSync(plain, { level: 9 }) };
-    made.set(name, one);
-    return one;
+  let making: Promise<ReadonlyMap<string, Made>> | undefined;
+  const made = (): Promise<ReadonlyMap<string, Made>> => {
+    making ??= makeReady([...sources]).catch((error: unknown) => {
+      making = undefined;
+      throw error;
+    });
+    return making;
   };
+  // Whoever asks for one of them hears of it.
+  made().catch(() => undefined);
   return {
     hash,
     importMap,
@@ -75,9 +71,9 @@ export function createAssets(): Assets {
       url,
     ),
     url,
-    send(visit) {
+    async send(visit) {
       const [, given, name = ''] = /^\/assets\/([^/]+)\/(.+)$/.exec(visit.url.pathname) ?? [];
-      const found = given === hash ? make(name) : undefined;
+      const found = given === hash && sources.has(name) ? (await made()).get(name) : undefined;
       if (found === undefined) return notFound(visit);
       const isGzip = /\bgzip\b/.test(String(visit.request.headers['accept-encoding'] ?? ''));
       const bytes = isGzip ? found.gzip : found.plain;
@@ -91,6 +87,18 @@ export function createAssets(): Assets {
       visit.response.end(visit.request.method === 'HEAD' ? undefined : bytes);
     },
   };
+}
+
+/** In a thread that ends with it: what strips types takes 20 MB, and loading it stops everything else for a tenth of a second. */
+function makeReady(sources: readonly Source[]): Promise<ReadonlyMap<string, Made>> {
+  const { promise, resolve, reject } = Promise.withResolvers<ReadonlyMap<string, Made>>();
+  const worker = startThread(new URL('./assets-thread.ts', import.meta.url), { env: {}, name: 'svc-assets' });
+  worker.unref();
+  worker.on('message', (made: readonly (readonly [string, Made])[]) => resolve(new Map(made)));
+  worker.on('error', reject);
+  worker.on('exit', (code) => reject(new Error(`the thread that makes what pages load exited with ${code}`)));
+  worker.postMessage(sources);
+  return promise;
 }
 
 function notFound({ response }: Asked): void {
