@@ -258,7 +258,8 @@ class DecisionApplier {
       slot: claims.slot,
       thread: claims.thread?.key ?? null,
       text: start.text,
-      mode: deliveryMode(key),
+      // No session is there yet whose idleness it could wait for; deferring, it would go in behind whatever comes before the launch.
+      mode: 'interrupt',
     });
     this.#made.set(decisionKey, id);
     const failedId = claims.slot ? state.failed.get(owner.id) : undefined;

@@ -11,7 +11,7 @@ import { createHostBench, type HostBench } from './host-testkit.ts';
 const idle = (view: { readonly state: string }): boolean => view.state === 'idle';
 const repository = { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } };
 const sender = { login: 'ann', id: 1, type: 'User' };
-const checkRun = (id: number): object => ({
+const checkRun = (id: number) => ({
   action: 'completed',
   repository,
   sender,
@@ -30,6 +30,7 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
   let bench: HostBench;
   let arrive: (event: string, body: object) => Promise<string>;
   let hook: string;
+  let watch: string;
   before(async () => {
     bench = await createHostBench();
     arrive = await codehostDoor(bench.daemon);
@@ -41,8 +42,24 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
       message,
       ...more,
     });
+    const waits = `while ! test -e ${join(bench.daemon.dataDir, 'go-setup')}; do sleep 0.05; done`;
+    const slow = { image: { kind: 'preset', name: 'base' }, setup: [{ name: 'wait', commands: [waits] }] };
     await bench.apply({
       plain: {},
+      watcher: {
+        concurrency: 1,
+        environment: { name: 'slow', ...slow },
+        triggers: [
+          {
+            event: 'codehost.check_run.completed',
+            connection: 'hub',
+            where: { '$.codehost.checkRun.name': 'first' },
+            routing: { kind: 'spawn' },
+            message: 'the start',
+          },
+          wake('what comes next', { endpoint: 'watch' }),
+        ],
+      },
       merged: { concurrency: 1, triggers: ['one', 'two', 'three'].map((text) => wake(text)) },
       deferred: {
         concurrency: 1,
@@ -50,6 +67,7 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
           {
             event: 'codehost.check_run.completed',
             connection: 'hub',
+            where: { '$.codehost.checkRun.name': 'ci' },
             routing: { kind: 'deliver' },
             message: 'a check',
           },
@@ -62,8 +80,11 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
         ],
       },
     });
-    const { body } = await bench.daemon.api('GET', 'P/endpoints/wake');
-    hook = new URL(String(body['ingestUrl'])).pathname;
+    const pathOf = async (endpoint: string): Promise<string> => {
+      const { body } = await bench.daemon.api('GET', `P/endpoints/${endpoint}`);
+      return new URL(String(body['ingestUrl'])).pathname;
+    };
+    [hook, watch] = [await pathOf('wake'), await pathOf('watch')];
   });
   after(() => bench.stop());
 
@@ -167,6 +188,20 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
       ['done', 'done', 'done', 'done'],
     );
     assert.ok((await bench.view(session)).said.includes('slept'));
+  });
+
+  it('a session begins with what it was started with, also where the event that started it waits for idle elsewhere', async () => {
+    const go = join(bench.daemon.dataDir, 'go-setup');
+    const first = checkRun(4);
+    await arrive('check_run', { ...first, check_run: { ...first.check_run, name: 'first' } });
+    const { body } = await bench.daemon.api('GET', 'P/sessions?agent=watcher');
+    const session = String(body['items'][0]?.['id']);
+    await post(bench.daemon.url, watch, {});
+    await settled(bench.daemon.ctx.db);
+    assert.notEqual((await bench.view(session)).state, 'running');
+    await writeFile(go, '');
+    await bench.until(session, (view) => idle(view) && view.body['inbox']?.['done'] === (2 as never));
+    assert.deepEqual(await bench.heard(session), ['the start\n\nwhat comes next']);
   });
 
   it('what interrupts goes in before what waits for idle', async () => {
