@@ -195,7 +195,7 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
     const first = checkRun(4);
     await arrive('check_run', { ...first, check_run: { ...first.check_run, name: 'first' } });
     const { body } = await bench.daemon.api('GET', 'P/sessions?agent=watcher');
-    const session = String(body['items'][0]?.['id']);
+    const session = String(body['items']?.[0]?.['id']);
     await post(bench.daemon.url, watch, {});
     await settled(bench.daemon.ctx.db);
     assert.notEqual((await bench.view(session)).state, 'running');

@@ -7,7 +7,7 @@ import { replaceableSlots } from '../../adapters/store/sessions/upkeep.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { createLog } from '../../base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { applyAgents, hook, post, routesOf, settled } from '../routing/routing-testkit.ts';
+import { applyAgents, bindingsOf, codehostDoor, hook, post, routesOf, settled } from '../routing/routing-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';
 import { upkeepTurn } from './upkeep.ts';
 
@@ -114,6 +114,57 @@ test('whoever takes the slot of a failed session first has what it left, before 
   // What somebody has ended leaves nothing.
   await daemon.api('POST', `P/sessions/${String(third.body['id'])}/archive`, {});
   assert.deepEqual(await toldTo(await sent('five')), ['five']);
+});
+
+test('what a session held when it failed waits for the one that replaces it, unless its release comes first', async () => {
+  const { db } = daemon.ctx;
+  const arrive = await codehostDoor(daemon);
+  const pull = (action: string, number: number): Promise<string> =>
+    arrive('pull_request', {
+      action,
+      number,
+      repository: { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } },
+      sender: { login: 'ann', id: 1, type: 'User' },
+      pull_request: { number, head: { sha: `sha-${number}` } },
+    });
+  const on = (action: string, more: object): object => ({
+    event: `codehost.pull_request.${action}`,
+    routing: { kind: 'bind', target: 'codehost.pull_request', ...more },
+  });
+  await applyAgents(daemon.api, {
+    guard: {
+      concurrency: 1,
+      replace: 'auto',
+      bindings: { 'codehost.pull_request': { lifecycle: 'held' } },
+      triggers: [on('opened', { onUnmatched: 'spawn' }), on('edited', {}), on('closed', { release: true })],
+    },
+  });
+  const decided = async (event: string) =>
+    (await routesOf(db, event)).map(({ decision, sessions }) => [decision, ...sessions]);
+  const held = async () =>
+    (await bindingsOf(db, 'guard')).map(({ target, session, state }) => [target.split('#')[1], session, state]);
+  const [[, first = ''] = []] = await decided(await pull('opened', 1));
+  assert.deepEqual(await decided(await pull('opened', 2)), [['converted', first]]);
+  const { rows } = await db.query<{ id: string }>('select project_id as id from svc.sessions where id = $1::uuid', [
+    first,
+  ]);
+  await inProject(db, rows[0]?.id ?? '', (tx) => endSession(daemon.ctx, tx, first, 'failed', 'it came to harm'));
+  await settled(db);
+  // Nobody is there to hear them; the release holds all the same.
+  assert.deepEqual(await decided(await pull('edited', 1)), [['unmatched-drop']]);
+  assert.deepEqual(await decided(await pull('closed', 2)), [['released']]);
+  await db.query(`update svc.sessions set ended_at = now() - interval '1 hour' where id = $1::uuid`, [first]);
+  const successor = async (): Promise<string | undefined> =>
+    (await db.query<{ id: string }>('select id from svc.sessions where parent_id = $1::uuid', [first])).rows[0]?.id;
+  while ((await successor()) === undefined) await upkeepTurn(daemon.ctx);
+  const second = (await successor()) ?? '';
+  assert.deepEqual(await held(), [
+    ['1', second, 'active'],
+    ['2', null, 'released'],
+  ]);
+  assert.deepEqual(await decided(await pull('edited', 1)), [['deliver', second]]);
+  assert.deepEqual(await decided(await pull('closed', 1)), [['released', second]]);
+  await daemon.api('POST', `P/sessions/${second}/archive`, {});
 });
 
 test('of an agent that is capped while several of its sessions live, no other begins before they have ended', async () => {

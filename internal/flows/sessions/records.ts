@@ -14,12 +14,13 @@ import {
 } from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import {
+  type EndedSession,
   endSessionRow,
   insertSessions,
   lockSession,
   type SessionInsert,
 } from '../../adapters/store/sessions/sessions.ts';
-import { slotsOf } from '../../adapters/store/sessions/slots.ts';
+import { slotOf, slotsOf } from '../../adapters/store/sessions/slots.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
@@ -78,7 +79,8 @@ export async function requireLive(
 
 /**
  * Ends a live session (docs/reference/sessions.md#slot): its claims are free, bindings with `continuity: session` are released,
- * those with `continuity: agent` stay without a holder, and what had not reached it fails. False where it is not live.
+ * those with `continuity: agent` stay without a holder, held ones too where it failed and the platform puts another one in
+ * its place, and what had not reached it fails. False where it is not live.
  */
 export async function endSession(
   ctx: FlowContext,
@@ -91,14 +93,24 @@ export async function endSession(
   const held = await findBindings(tx, { sessionId });
   const ended = await endSessionRow(tx, sessionId, { state, reason, now });
   if (ended === undefined) return false;
-  await leaveBindings(ctx, tx, held);
+  await leaveBindings(ctx, tx, held, state === 'failed' ? ended : undefined);
   await insertNotices(tx, [{ sessionId, text: `The session is ${state}: ${reason}` }], now);
   return true;
 }
 
-async function leaveBindings(ctx: FlowContext, tx: RoutingTx, held: readonly Binding[]): Promise<void> {
-  const released = held.filter((one) => one.continuity === 'session');
-  const waiting = held.filter((one) => one.continuity === 'agent').map((one) => ({ ...one, sessionId: null }));
+/** `failed`: the session that held them, where it failed. */
+async function leaveBindings(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  held: readonly Binding[],
+  failed: EndedSession | undefined,
+): Promise<void> {
+  const asks = failed !== undefined && held.some((one) => one.lifecycle === 'held');
+  // Whoever replaces it takes over what it held; were that free meanwhile, there would be nothing to take over.
+  const isReplaced = asks && (await slotOf(tx, failed.agentId)).failedId === failed.id;
+  const waits = (one: Binding): boolean => one.continuity === 'agent' || (isReplaced && one.lifecycle === 'held');
+  const released = held.filter((one) => !waits(one));
+  const waiting = held.filter(waits).map((one) => ({ ...one, sessionId: null }));
   await move(ctx, tx, [...released.map(releaseOf), ...waiting.map((binding) => ({ binding, told: null }))]);
 }
 
