@@ -56,20 +56,33 @@ test('the mounts of a successor are at what the latest spec makes of the event t
   const paths = await applyAgents(daemon.api, {
     keeper: keeper(mount('/work', 'refs/pull/{{ payload.n }}/head'), mount('/gone', 'main')),
   });
-  await post(daemon.url, paths['keeper'] ?? '', { n: 12, padding: 'x'.repeat(20_000) });
+  const event = await post(daemon.url, paths['keeper'] ?? '', { n: 12, padding: 'x'.repeat(20_000) });
   await settled(db);
   await applyAgents(daemon.api, {
     keeper: keeper(mount('/work', 'refs/pull/{{ payload.n }}/merge'), mount('/new', 'refs/pull/{{ payload.n }}/head')),
   });
   const replacements = async (): Promise<{ refs: unknown }[]> =>
-    (await db.query<{ refs: unknown }>(`select mount_refs as refs from svc.sessions where origin = 'replacement'`))
-      .rows;
-  // A project whose lock somebody has is left to the next turn.
-  for (let turn = 0; turn < 100 && (await replacements()).length === 0; turn += 1) {
-    await upkeepTurn(daemon.ctx);
-    await sleep(50);
-  }
-  assert.deepEqual(await replacements(), [{ refs: { '/work': 'refs/pull/12/merge', '/new': 'refs/pull/12/head' } }]);
+    (
+      await db.query<{ refs: unknown }>(
+        `select mount_refs as refs from svc.sessions where origin = 'replacement' order by id`,
+      )
+    ).rows;
+  const replaced = async (times: number): Promise<void> => {
+    // A project whose lock somebody has is left to the next turn.
+    for (let turn = 0; turn < 100 && (await replacements()).length < times; turn += 1) {
+      await upkeepTurn(daemon.ctx);
+      await sleep(50);
+    }
+  };
+  await replaced(1);
+  const first = { refs: { '/work': 'refs/pull/12/merge', '/new': 'refs/pull/12/head' } };
+  assert.deepEqual(await replacements(), [first]);
+  await applyAgents(daemon.api, { keeper: keeper(mount('/work', 'refs/pull/{{ payload.n }}/tip')) });
+  await replaced(2);
+  assert.deepEqual(await replacements(), [first, { refs: { '/work': 'refs/pull/12/tip' } }]);
+  const { body } = await daemon.api('GET', 'P/sessions?agent=keeper');
+  const began = (body['items'] as unknown as { eventId?: string }[]).map(({ eventId }) => eventId);
+  assert.deepEqual(began, [event, event, event], 'each says what the work began with');
 });
 
 /** What was said to a session, in order. */
@@ -82,6 +95,24 @@ const toldTo = async (sessionId: string): Promise<string[]> =>
     )
   ).rows.map((row) => row.text);
 
+/** Ends a session as its host does where it cannot go on. */
+async function failed(id: string): Promise<void> {
+  const { db } = daemon.ctx;
+  const text = 'select project_id as id from svc.sessions where id = $1::uuid';
+  const { rows } = await db.query<{ id: string }>(text, [id]);
+  await inProject(db, rows[0]?.id ?? '', (tx) => endSession(daemon.ctx, tx, id, 'failed', 'it came to harm'));
+}
+
+/** The session that the platform puts in the place of another. */
+async function successorTo(id: string): Promise<string> {
+  const text = `select id from svc.sessions where parent_id = $1::uuid and origin = 'replacement'`;
+  for (;;) {
+    const { rows } = await daemon.ctx.db.query<{ id: string }>(text, [id]);
+    if (rows[0] !== undefined) return rows[0].id;
+    await upkeepTurn(daemon.ctx);
+  }
+}
+
 test('whoever takes the slot of a failed session first has what it left, before what is new', async () => {
   const { db } = daemon.ctx;
   const message = '{{ n }}';
@@ -93,10 +124,7 @@ test('whoever takes the slot of a failed session first has what it left, before 
     return (await routesOf(db, id))[0]?.sessions[0] ?? '';
   };
   const fail = async (id: string): Promise<void> => {
-    const { rows } = await db.query<{ id: string }>('select project_id as id from svc.sessions where id = $1::uuid', [
-      id,
-    ]);
-    await inProject(db, rows[0]?.id ?? '', (tx) => endSession(daemon.ctx, tx, id, 'failed', 'it came to harm'));
+    await failed(id);
     // The platform fills the slot again, but not now.
     await db.query(`update svc.sessions set ended_at = now() + interval '1 hour' where id = $1::uuid`, [id]);
   };
@@ -145,19 +173,13 @@ test('what a session held when it failed waits for the one that replaces it, unl
     (await bindingsOf(db, 'guard')).map(({ target, session, state }) => [target.split('#')[1], session, state]);
   const [[, first = ''] = []] = await decided(await pull('opened', 1));
   assert.deepEqual(await decided(await pull('opened', 2)), [['converted', first]]);
-  const { rows } = await db.query<{ id: string }>('select project_id as id from svc.sessions where id = $1::uuid', [
-    first,
-  ]);
-  await inProject(db, rows[0]?.id ?? '', (tx) => endSession(daemon.ctx, tx, first, 'failed', 'it came to harm'));
+  await failed(first);
   await settled(db);
   // Nobody is there to hear them; the release holds all the same.
   assert.deepEqual(await decided(await pull('edited', 1)), [['unmatched-drop']]);
   assert.deepEqual(await decided(await pull('closed', 2)), [['released']]);
   await db.query(`update svc.sessions set ended_at = now() - interval '1 hour' where id = $1::uuid`, [first]);
-  const successor = async (): Promise<string | undefined> =>
-    (await db.query<{ id: string }>('select id from svc.sessions where parent_id = $1::uuid', [first])).rows[0]?.id;
-  while ((await successor()) === undefined) await upkeepTurn(daemon.ctx);
-  const second = (await successor()) ?? '';
+  const second = await successorTo(first);
   assert.deepEqual(await held(), [
     ['1', second, 'active'],
     ['2', null, 'released'],

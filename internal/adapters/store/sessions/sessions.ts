@@ -14,6 +14,8 @@ export interface SessionInsert {
   readonly revision: number;
   /** What events spawn is written with the decision that made it, which keeps it from being made twice (spawned.ts). */
   readonly origin: 'manual' | 'session' | 'replacement';
+  /** Of a replacement: the event that the work began with. */
+  readonly eventId?: string | undefined;
   /** The session that spawned it, or that it replaces. */
   readonly parentId?: string | undefined;
   /** One session per parent and key. */
@@ -38,6 +40,7 @@ export async function insertSessions(tx: RoutingTx, sessions: readonly SessionIn
     agent: one.agent,
     revision: one.revision,
     origin: one.origin,
+    event_id: one.eventId,
     parent_id: one.parentId,
     idempotency_key: one.idempotencyKey,
     title: storable(one.displayTitle),
@@ -49,12 +52,12 @@ export async function insertSessions(tx: RoutingTx, sessions: readonly SessionIn
   await tx.query(
     `with input as materialized (
        select * from json_to_recordset($2::json) as r (id uuid, agent_id uuid, agent text, revision int, origin text,
-         parent_id uuid, idempotency_key text, title text, hidden text, refs jsonb,
+         event_id uuid, parent_id uuid, idempotency_key text, title text, hidden text, refs jsonb,
          slot boolean, thread text)
      ), made as (
-       insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, parent_id,
+       insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, event_id, parent_id,
            idempotency_key, display_title, hidden_context, mount_refs, created_at, active_at)
-         select id, $1::uuid, agent_id, agent, revision, origin, parent_id, idempotency_key, title,
+         select id, $1::uuid, agent_id, agent, revision, origin, event_id, parent_id, idempotency_key, title,
                 hidden, refs, $3::timestamptz, $3::timestamptz from input
      )
      insert into svc.session_claims (agent_id, kind, key, session_id)
