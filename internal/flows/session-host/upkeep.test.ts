@@ -7,7 +7,16 @@ import { replaceableSlots } from '../../adapters/store/sessions/upkeep.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { createLog } from '../../base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { applyAgents, bindingsOf, codehostDoor, hook, post, routesOf, settled } from '../routing/routing-testkit.ts';
+import {
+  applyAgents,
+  bindingsOf,
+  chatDoor,
+  codehostDoor,
+  hook,
+  post,
+  routesOf,
+  settled,
+} from '../routing/routing-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';
 import { upkeepTurn } from './upkeep.ts';
 
@@ -186,6 +195,29 @@ test('what a session held when it failed waits for the one that replaces it, unl
   ]);
   assert.deepEqual(await decided(await pull('edited', 1)), [['deliver', second]]);
   assert.deepEqual(await decided(await pull('closed', 1)), [['released', second]]);
+  await daemon.api('POST', `P/sessions/${second}/archive`, {});
+});
+
+test('a thread whose session failed goes on with the one that replaces it', async () => {
+  const { db } = daemon.ctx;
+  const say = await chatDoor(daemon);
+  const follow = {
+    event: 'chat.message.subscribed',
+    where: { '$.svc.authored': false },
+    routing: { kind: 'deliver', routeBy: { kind: 'attributedSessions' } },
+  };
+  const triggers = [{ event: 'chat.message.mentioned', routing: { kind: 'spawn' } }, follow];
+  await applyAgents(daemon.api, { talker: { concurrency: 1, replace: 'auto', triggers } });
+  const thread = { ts: '100.1', thread_ts: '100' };
+  const decided = async (event: string) =>
+    (await routesOf(db, event)).map(({ decision, sessions }) => [decision, ...sessions]);
+  const [[, first = ''] = []] = await decided(await say({ type: 'app_mention', text: '<@UBOT> help', ...thread }));
+  const reply = async (text: string) => decided(await say({ type: 'message', text, ...thread }));
+  assert.deepEqual(await reply('and then'), [['deliver', first]]);
+  await failed(first);
+  await db.query(`update svc.sessions set ended_at = now() - interval '1 hour' where id = $1::uuid`, [first]);
+  const second = await successorTo(first);
+  assert.deepEqual(await reply('still there?'), [['deliver', second]]);
   await daemon.api('POST', `P/sessions/${second}/archive`, {});
 });
 

@@ -63,7 +63,7 @@ export interface ReplaceableSlot {
   readonly mountRefs: { readonly [mountPath: string]: string };
   /** The event that it, or the first of those that it replaced, was spawned for. */
   readonly eventId: string | null;
-  /** Key of the chat thread that it claims; only a live one claims. */
+  /** Key of the chat thread that it claims; only a live one claims, and one that failed has claimed that of its event. */
   readonly thread: string | null;
 }
 
@@ -119,7 +119,10 @@ const replaceableText = `with auto as (
      and not exists (select from svc.sessions l where l.agent_id = a.id and l.live)
   )
   select found.*, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
-         (select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread' limit 1) as thread
+         coalesce(
+           (select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread' limit 1),
+           (select e.target_key from svc.events e
+             where found.why = 'failed' and e.id = s.event_id and e.target_type = 'chat.thread')) as thread
     from found join svc.sessions s on s.id = found."sessionId"`;
 
 /** Slots of agents with `replace: auto` that want a successor; with an id, of that agent alone. */
