@@ -9,7 +9,7 @@ import { connect } from './client.ts';
 import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
-import { relativeTime } from './text.ts';
+import { cleanDocument, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 export const accountList: Handler = async (call) => {
@@ -114,7 +114,7 @@ export const auditExport: Handler = async (call) => {
   const { isOrg, params } = scopeOf(call);
   const operation = isOrg ? audit.exportOrganizationAudit : audit.exportAudit;
   for await (const chunk of client.download(operation, { params, query: auditFilters(call) })) {
-    if (!stdout.write(chunk)) await once(stdout, 'drain', { signal: call.io.signal });
+    if (!stdout.write(cleanDocument(chunk))) await once(stdout, 'drain', { signal: call.io.signal });
   }
   return 0;
 };

@@ -69,6 +69,6 @@ export const sessionExec: Handler = async (call) => {
       { exitCode, stdout: said[1], stderr: said[2], ...(message !== undefined && { message }) },
       () => '',
     );
-  else if (message !== undefined) call.io.stderr.write(`svc: ${message}\n`);
+  else if (message !== undefined) call.screen.note(`svc: ${message}`);
   return exitCode;
 };

@@ -127,11 +127,11 @@ function logRun(call: Call, run: Run, printed: LRUCache<string, string>): void {
 
 function logText(run: Run, options: PrintOptions): string {
   const stages = (run.stages ?? []).map(
-    (stage) => `${stage.name} ${stage.ms === undefined ? '…' : durationText(stage.ms)}`,
+    (stage) => `${clean(stage.name, true)} ${stage.ms === undefined ? '…' : durationText(stage.ms)}`,
   );
   const lines = [runLine(run, options)];
   if (stages.length > 0) lines.push(`    ${options.paint('grey', stages.join(' · '))}`);
-  if (run.detail) lines.push(`    ${run.detail}`);
+  if (run.detail) lines.push(`    ${clean(run.detail)}`);
   const found = run.diagnostics ?? [];
   if (found.length > 0) lines.push(printDiagnostics(found, options.paint).replace(/^(?=.)/gm, '    '));
   return lines.join('\n');

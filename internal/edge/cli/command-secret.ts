@@ -166,7 +166,7 @@ export const secretReveal: Handler = async (call) => {
   const client = await connect(call);
   const { operations, params } = placeOf(call);
   const answer = await client.call(operations.reveal, { params });
-  call.screen.emit(answer, () => answer.value);
+  call.screen.exact(answer, () => answer.value);
   return 0;
 };
 

@@ -170,7 +170,8 @@ export const sessionFiles: Handler = async (call) => {
     return 0;
   }
   if (call.json) throw new UsageError('--json and a file on the standard output are one too many: give --output');
-  call.io.stdout.write(bytes);
+  // An agent made it: what steers a terminal stays out of one, and every other reader has it to the byte.
+  call.io.stdout.write(call.io.stdout.isTTY === true ? clean(bytes.toString()) : bytes);
   return 0;
 };
 

@@ -11,6 +11,7 @@ import { openBrowser } from './browser.ts';
 import { type Client, connect, createClient } from './client.ts';
 import { refusal } from './failure.ts';
 import { findServer, loginFile, readLogin } from './settings.ts';
+import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 const clientId = 'svc-cli';
@@ -61,7 +62,10 @@ export const loginCommand: Handler = async (call) => {
   const project = org?.projects.find((one) => one.slug === server.project) ?? org?.projects[0];
   const place = { org: org?.slug ?? server.org, project: project?.slug ?? server.project };
   await keep(call, { url: server.url, token, tokenId: textOf(made, 'token_id'), ...place });
-  call.screen.emit({ name: me.name, url: server.url, ...place }, () => `signed in to ${server.url} as ${me.name}`);
+  call.screen.emit(
+    { name: me.name, url: server.url, ...place },
+    () => `signed in to ${server.url} as ${clean(me.name, true)}`,
+  );
   return 0;
 };
 
@@ -116,10 +120,10 @@ export const whoamiCommand: Handler = async (call) => {
   const client = await connect(call);
   const me = await client.call(tenancy.getMe);
   const { url, org, project, from } = client.server;
-  const roles = me.orgs.map((one) => `${one.slug}: ${one.role}`).join(', ');
+  const roles = me.orgs.map((one) => clean(`${one.slug}: ${one.role}`, true)).join(', ');
   call.screen.emit(
     { id: me.id, kind: me.kind, name: me.name, email: me.email, url, org, project, from, orgs: me.orgs },
-    () => `${me.name} at ${url}, by ${from}\n${roles === '' ? 'no organization' : roles}`,
+    () => `${clean(me.name, true)} at ${url}, by ${from}\n${roles === '' ? 'no organization' : roles}`,
   );
   return 0;
 };

@@ -1,6 +1,6 @@
 // Where a command's words go: one JSON document on stdout under --json, else text; notes and progress on stderr.
 
-import { clean, cleanDocument, colourPaint, type Paint, plainPaint } from './text.ts';
+import { clean, cleanDocument, cleanPainted, colourPaint, type Paint, plainPaint } from './text.ts';
 import type { CliIo } from './io.ts';
 
 /** How the one result is printed. */
@@ -18,6 +18,8 @@ export interface Screen {
   readonly now: () => Date;
   /** The command's one result: JSON under --json, else the text (a newline is added; '' prints nothing). */
   emit(value: unknown, text: () => string): void;
+  /** As `emit`; text that another program reads to the last byte, which is made harmless on a terminal alone. */
+  exact(value: unknown, text: () => string): void;
   /** One JSON line or one piece of text, for streams. */
   stream(value: unknown, text: () => string): void;
   /** Text on stderr, in both modes (a newline is added). */
@@ -41,6 +43,9 @@ export function createScreen(io: CliIo, format: Format, writers: Writers = {}): 
   };
   const colours = (stream: NodeJS.WriteStream): boolean =>
     !json && stream.isTTY === true && (io.env['NO_COLOR'] ?? '') === '' && io.env['TERM'] !== 'dumb';
+  // Whoever made the text cleaned what it quotes; what somebody forgot gets no further than here.
+  const safe = (stream: NodeJS.WriteStream, text: string): string =>
+    colours(stream) ? cleanPainted(text) : clean(text);
   let shown = false;
   const clear = (): void => {
     if (shown) io.stderr.write('\r\u001b[2K');
@@ -50,6 +55,7 @@ export function createScreen(io: CliIo, format: Format, writers: Writers = {}): 
     clear();
     if (text !== '') io.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
   };
+  const tell = (text: string): void => out(safe(io.stdout, text));
   return {
     format,
     json,
@@ -57,11 +63,17 @@ export function createScreen(io: CliIo, format: Format, writers: Writers = {}): 
     errPaint: colours(io.stderr) ? colourPaint : plainPaint,
     width: io.stdout.isTTY === true && format !== 'wide' ? io.stdout.columns : undefined,
     now: io.now,
-    emit: (value, text) => out(json ? written(value, false) : text()),
-    stream: (value, text) => out(json ? written(value, true) : text()),
+    emit: (value, text) => (json ? out(written(value, false)) : tell(text())),
+    exact: (value, text) => {
+      if (json) out(written(value, false));
+      else if (io.stdout.isTTY === true) tell(text());
+      else out(text());
+    },
+    stream: (value, text) => (json ? out(written(value, true)) : tell(text())),
     note: (text) => {
       clear();
-      io.stderr.write(text.endsWith('\n') ? text : `${text}\n`);
+      const told = safe(io.stderr, text);
+      io.stderr.write(told.endsWith('\n') ? told : `${told}\n`);
     },
     progress: (text) => {
       if (json || io.stderr.isTTY !== true) return;

@@ -16,6 +16,9 @@ const plain = /^[\u0020-\u007e]*$/;
 // C0 (but not tab and newline), DEL, C1, and the marks that reorder text.
 const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
+// What `colourPaint` writes, and nothing else of what a terminal obeys.
+const painted = /(\u001b\[(?:1|22|3[1-46]|39|90)m)/;
+
 /** Makes text harmless to a terminal: control characters become `\xNN`; with `oneLine`, newlines and tabs too. */
 export function clean(text: string, oneLine = false): string {
   const safe = text.replace(control, (character) => {
@@ -24,6 +27,13 @@ export function clean(text: string, oneLine = false): string {
   });
   return oneLine ? safe.replace(/\r?\n/g, '⏎').replace(/\t/g, ' ') : safe;
 }
+
+/** `clean` of text in which this program has set colours: those stay. */
+export const cleanPainted = (text: string): string =>
+  text
+    .split(painted)
+    .map((part, index) => (index % 2 === 0 ? clean(part) : part))
+    .join('');
 
 /** The same for JSON, and for YAML where such text stands in double quotes: written as an escape, which gives the same value. */
 export const cleanDocument = (text: string): string =>

@@ -2,6 +2,7 @@
 // since annotations are placed by that.
 
 import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { cleanDocument } from './text.ts';
 
 export type CheckFormat = 'github' | 'sarif' | 'junit';
 
@@ -18,7 +19,7 @@ const placeOf = ({ prefix }: Checked, file: string | undefined): string =>
 
 export function checkText(format: CheckFormat, checked: Checked): string {
   if (format === 'github') return github(checked);
-  return format === 'sarif' ? sarif(checked) : junit(checked);
+  return format === 'sarif' ? cleanDocument(sarif(checked)) : junit(checked);
 }
 
 // Commands of a workflow: the data and the properties are escaped apart.
