@@ -33,3 +33,20 @@ test('colours that were set stay, and what else a terminal would obey is shown',
   screen.note(`${screen.errPaint('red', 'svc:')} ${evil}`);
   assert.equal(stderr(), `\u001b[31msvc:\u001b[39m ${shown}\n`);
 });
+
+test('a line in place is cut to one line of the terminal, since only one is cleared', () => {
+  const { screen, stderr } = terminal({}, 20);
+  screen.progress('… syncing fleet: 日本語 compile (1.24s)');
+  assert.equal(stderr(), '… syncing fleet: …');
+  screen.progress('');
+  assert.equal(stderr(), '\r\u001b[2K');
+  screen.progress('a\u001b[2Jb');
+  assert.equal(stderr(), 'a\\x1b[2Jb');
+});
+
+test('a terminal that obeys nothing is told nothing in place', () => {
+  const { screen, stderr } = terminal({ TERM: 'dumb' });
+  screen.progress('planning…');
+  screen.note('done');
+  assert.equal(stderr(), 'done\n');
+});

@@ -1,6 +1,6 @@
 // Where a command's words go: one JSON document on stdout under --json, else text; notes and progress on stderr.
 
-import { clean, cleanDocument, cleanPainted, colourPaint, type Paint, plainPaint } from './text.ts';
+import { clean, cleanDocument, cleanPainted, colourPaint, cut, type Paint, plainPaint } from './text.ts';
 import type { CliIo } from './io.ts';
 
 /** How the one result is printed. */
@@ -24,7 +24,7 @@ export interface Screen {
   stream(value: unknown, text: () => string): void;
   /** Text on stderr, in both modes (a newline is added). */
   note(text: string): void;
-  /** A line that is rewritten in place, on stderr and only on a terminal; '' clears it. */
+  /** A line that is rewritten in place, on stderr and only on a terminal that can; '' clears it. */
   progress(text: string): void;
 }
 
@@ -61,7 +61,7 @@ export function createScreen(io: CliIo, format: Format, writers: Writers = {}): 
     json,
     paint: colours(io.stdout) ? colourPaint : plainPaint,
     errPaint: colours(io.stderr) ? colourPaint : plainPaint,
-    width: io.stdout.isTTY === true && format !== 'wide' ? io.stdout.columns : undefined,
+    width: io.stdout.isTTY === true && format !== 'wide' ? io.stdout.columns || undefined : undefined,
     now: io.now,
     emit: (value, text) => (json ? out(written(value, false)) : tell(text())),
     exact: (value, text) => {
@@ -76,10 +76,11 @@ export function createScreen(io: CliIo, format: Format, writers: Writers = {}): 
       io.stderr.write(told.endsWith('\n') ? told : `${told}\n`);
     },
     progress: (text) => {
-      if (json || io.stderr.isTTY !== true) return;
+      if (json || io.stderr.isTTY !== true || io.env['TERM'] === 'dumb') return;
       clear();
       if (text === '') return;
-      io.stderr.write(text);
+      // A line that wraps is two, and one is cleared. Some terminals have no size.
+      io.stderr.write(cut(clean(text, true), (io.stderr.columns || 80) - 1));
       shown = true;
     },
   };
