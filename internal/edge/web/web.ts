@@ -9,6 +9,7 @@ import { signedIn } from '../../flows/signin/signin.ts';
 import { sessionSees } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../domain/fault.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
+import { withoutEnd } from '../../domain/text.ts';
 import { type Assets, createAssets } from './assets.ts';
 import type { DocsSite } from './docs.ts';
 import { errtrackCallback, signinBegin, signinCallback, signinNoRole } from './callbacks.ts';
@@ -65,6 +66,12 @@ export function isPage(path: string): boolean {
   return page === undefined || (projectPages.includes(page) && (id === undefined || !withoutDetail.includes(page)));
 }
 
+/** Of the path of a page with a slash too many at its end, the page's. */
+function withoutSlash(path: string): string | undefined {
+  const page = withoutEnd(path, '/');
+  return page !== path && path !== '/' && (page === '/signin' || isPage(page)) ? page : undefined;
+}
+
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i;
 const hostName = (host: string): string => host.replace(/:\d{1,5}$/, '');
 
@@ -72,7 +79,9 @@ export function createWebRoom(ctx: () => FlowContext): WebRoom {
   let assets: Assets | undefined;
   return {
     // Before it is known where the service listens there is no page.
-    takes: (path) => ctx().baseUrl !== '' && (fixed.some((one) => one.test(path)) || projectOf(path) !== undefined),
+    takes: (path) =>
+      ctx().baseUrl !== '' &&
+      (fixed.some((one) => one.test(path)) || projectOf(path) !== undefined || withoutSlash(path) !== undefined),
     async handle(request, response, requestId) {
       const context = ctx();
       assets ??= createAssets();
@@ -107,6 +116,8 @@ async function answer(visit: Visit): Promise<void> {
     if (/\/callback(\/|$)/.test(path)) return seeOther(visit, errorPathOf(path));
     return seeOther(visit, `${base.origin}${path}${url.search}`, {}, 307);
   }
+  const typed = withoutSlash(path);
+  if (typed !== undefined) return seeOther(visit, `${typed}${url.search}`, {}, 308);
   if (path.startsWith('/assets/')) return visit.assets.send(visit);
   if (path === '/docs' || path.startsWith('/docs/')) {
     const { createDocs } = await import('./docs.ts');

@@ -1,0 +1,29 @@
+// Addresses as people type them.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+
+let daemon: TestDaemon;
+
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api'] } });
+});
+after(async () => {
+  await daemon.stop();
+});
+
+test('a slash too many at the end leads to the page, with what was asked of it', async () => {
+  const get = async (path: string) => {
+    const { status, headers } = await fetch(`${daemon.url}${path}`, { redirect: 'manual' });
+    return [status, headers.get('location')];
+  };
+  assert.deepEqual(await get('/default/default/'), [308, '/default/default']);
+  assert.deepEqual(await get('/default/default/events/?key=a%2Fb'), [308, '/default/default/events?key=a%2Fb']);
+  assert.deepEqual(await get('/default/default/agents/triage//'), [308, '/default/default/agents/triage']);
+  assert.deepEqual(await get('/signin/?next=%2Fdevice'), [308, '/signin?next=%2Fdevice']);
+  assert.deepEqual(await get('/device/'), [308, '/device']);
+  // What is no page stays none, and nobody is sent elsewhere.
+  for (const path of ['/default/default/nothing/', '/default/', '//evil.example/x/', '/api/v1/me/'])
+    assert.equal((await get(path))[0], 404, path);
+});
