@@ -2,14 +2,21 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, root, signInOn } from './web-testkit.ts';
 
 let daemon: TestDaemon;
+let browser: TestBrowser;
 
 before(async () => {
   daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  browser = await startBrowser();
+  const files = [{ path: '.svc/agents/triage.yaml', content: agentText('triage', 'Sort.') }];
+  assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
 });
 after(async () => {
+  await browser.close();
   await daemon.stop();
 });
 
@@ -26,4 +33,14 @@ test('a slash too many at the end leads to the page, with what was asked of it',
   // What is no page stays none, and nobody is sent elsewhere.
   for (const path of ['/default/default/nothing/', '/default/', '//evil.example/x/', '/api/v1/me/'])
     assert.equal((await get(path))[0], 404, path);
+});
+
+test('a part that a page does not have is no part: the first is shown', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/agents/triage?tab=nothing`, {});
+  await page.locator('[data-testid="tab-spec"][aria-pressed="true"]').waitFor();
+  const { body } = await daemon.api('GET', 'P/reconciles');
+  await page.goto(`${daemon.url}${root}/reconciles/${String(body['items']?.[0]?.['id'])}?tab=nothing`);
+  await page.locator('[data-testid="tab-changes"][aria-pressed="true"]').waitFor();
+  await context.close();
 });

@@ -11,6 +11,12 @@ export function Facts(props: { readonly of: readonly (readonly [name: string, va
   return html`<dl class="facts">${known.map(([name, value]) => html`<div><dt>${capital(name)}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
+/** The part that the address asks for; `first` where it names none that is there. */
+export function partOf(query: URLSearchParams, parts: readonly string[], first: string): string {
+  const asked = query.get('tab');
+  return asked !== null && parts.includes(asked) ? asked : first;
+}
+
 /** Parts of a page, one shown at a time; which one is in the address as `tab`. */
 export function Tabs(props: {
   readonly tabs: readonly (readonly [name: string, title: string])[];

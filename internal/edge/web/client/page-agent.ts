@@ -10,7 +10,7 @@ import { AgentWorld, type WorldSpec } from './agent-world.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Changes, Facts, Tabs, valueText } from './detail.ts';
+import { Changes, Facts, partOf, Tabs, valueText } from './detail.ts';
 import {
   Command,
   type Content,
@@ -293,7 +293,7 @@ function Body(props: PageProps & { readonly agent: Agent; readonly numbers: Numb
     await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'agents'));
   };
-  const shown = query.get('tab') ?? 'spec';
+  const shown = partOf(query, ['spec', 'revisions', 'world', 'sessions'], 'spec');
   return html`<div><${Facts} of=${[
     ['source', html`<code>${agent.source.file}</code>`],
     ['spent', html`<${Spent} spending=${spending} caps=${(agent.spec as { readonly spendCaps?: Caps }).spendCaps} />`],

@@ -12,7 +12,7 @@ import type {
 import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
-import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
+import { Changes, Facts, Json, Mistake, partOf, Tabs } from './detail.ts';
 import { Command, duration, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
@@ -153,7 +153,8 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
   const path = run.repository === null ? '' : `${place.api}/repositories/${encodeURIComponent(run.repository)}`;
   const mistakes = run.diagnostics.length;
   const impact = run.consequences.eventImpact;
-  const shown = query.get('tab') ?? (run.status === 'failed' && mistakes > 0 ? 'mistakes' : 'changes');
+  const first = run.status === 'failed' && mistakes > 0 ? 'mistakes' : 'changes';
+  const shown = partOf(query, ['changes', 'mistakes', 'consequences', 'inputs'], first);
   const approve = async (reason?: string): Promise<void> => {
     await call('POST', `${path}/approve`, { body: { reconcileId: run.id, ...(reason !== undefined && { reason }) } });
     again();
