@@ -1,10 +1,10 @@
-// Addresses as people type them.
+// Addresses as people type them, and the colours that they have chosen in place of the page's.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { agentText, root, signInOn } from './web-testkit.ts';
+import { agentText, at, root, signInOn } from './web-testkit.ts';
 
 let daemon: TestDaemon;
 let browser: TestBrowser;
@@ -42,5 +42,26 @@ test('a part that a page does not have is no part: the first is shown', async ()
   const { body } = await daemon.api('GET', 'P/reconciles');
   await page.goto(`${daemon.url}${root}/reconciles/${String(body['items']?.[0]?.['id'])}?tab=nothing`);
   await page.locator('[data-testid="tab-changes"][aria-pressed="true"]').waitFor();
+  await context.close();
+});
+
+const drawn = (page: Page, selector: string, property: string): Promise<string[]> =>
+  page.evaluate(
+    `[...document.querySelectorAll(${JSON.stringify(selector)})].map((one) => getComputedStyle(one)[${JSON.stringify(property)}])`,
+  );
+
+test('in colours of the reader’s own it is seen which part is shown, and what the colours of a chart stand for', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/agents/triage`, {});
+  await page.emulateMedia({ forcedColors: 'active' });
+  await at(page, 'tab-spec').waitFor();
+  const tabs = '.tabs button';
+  const [shown] = await drawn(page, `${tabs}[aria-pressed="true"]`, 'borderTopWidth');
+  const others = await drawn(page, `${tabs}[aria-pressed="false"]`, 'borderTopWidth');
+  assert.ok(others.length > 0 && others.every((width) => parseFloat(width) < parseFloat(shown ?? '0')), `${shown}`);
+  await page.goto(`${daemon.url}${root}`);
+  await page.locator('.key').first().waitFor();
+  const keys = await drawn(page, '.key', 'backgroundColor');
+  assert.equal(new Set(keys).size, keys.length, String(keys));
   await context.close();
 });
