@@ -165,6 +165,25 @@ test('hovering a key tells the field, and an import leads to its file', async ()
   assert.equal((definition as { uri: string } | null)?.uri, uriOf('.svc/fragments/base.yaml'));
 });
 
+test('a document that lies on no disk is passed over, and its questions have empty answers', async () => {
+  const position = { line: 0, character: 1 };
+  for (const uri of [
+    'untitled:Untitled-1',
+    'git:/fleet/.svc/agents/a.yaml?ref',
+    'file://elsewhere/a.yaml',
+    'nothing',
+  ]) {
+    const textDocument = { uri, languageId: 'yaml', version: 1, text: head };
+    await client.sendNotification(DidOpenTextDocumentNotification.type, { textDocument });
+    const change = { textDocument: { uri, version: 2 }, contentChanges: [{ text: head }] };
+    await client.sendNotification(DidChangeTextDocumentNotification.type, change);
+    const of = { textDocument: { uri }, position };
+    assert.equal(await client.sendRequest(HoverRequest.type, of), null);
+    assert.equal(await client.sendRequest(DefinitionRequest.type, of), null);
+    assert.deepEqual(await client.sendRequest(CompletionRequest.type, of), []);
+  }
+});
+
 test('it ends when the editor says so', async () => {
   const ended = new Promise((resolve) => child.once('close', resolve));
   await client.sendRequest(ShutdownRequest.type);

@@ -54,11 +54,13 @@ class Workspace {
   }
 
   textOf(uri: string): string | undefined {
-    return this.#open.get(pathOf(uri));
+    const file = pathOf(uri);
+    return file === undefined ? undefined : this.#open.get(file);
   }
 
   set(uri: string, text: string | undefined): void {
     const file = pathOf(uri);
+    if (file === undefined) return;
     if (text === undefined) this.#open.delete(file);
     else this.#open.set(file, text);
     const root = rootOf(file);
@@ -91,8 +93,14 @@ class Workspace {
   }
 }
 
-function pathOf(uri: string): string {
-  const path = fileURLToPath(uri);
+/** Undefined for what lies on no disk, such as a document without a name yet or an older version that is looked at. */
+function pathOf(uri: string): string | undefined {
+  let path: string;
+  try {
+    path = fileURLToPath(uri);
+  } catch {
+    return undefined;
+  }
   try {
     // An editor may name a file through a link; the tree is read by where it lies.
     return join(realpathSync(dirname(path)), path.slice(dirname(path).length));
@@ -134,8 +142,8 @@ function shown(one: Diagnostic, root: string): Shown {
 /** Fragments of the tree, as a file imports them. */
 async function fragmentsFor(uri: string): Promise<string[]> {
   const file = pathOf(uri);
-  const root = rootOf(file);
-  if (root === undefined) return [];
+  const root = file === undefined ? undefined : rootOf(file);
+  if (file === undefined || root === undefined) return [];
   const directory = join(root, '.svc/fragments');
   const found = await readdir(directory, { recursive: true }).catch(() => []);
   return found
@@ -184,9 +192,10 @@ function definitionAt(uri: string, text: string, { line, character }: Position):
     ({ 0: word, index }) => index <= character && character <= index + word.length,
   );
   const name = words.at(-1)?.[0];
-  if (name === undefined || name.endsWith(':')) return null;
+  const file = pathOf(uri);
+  if (file === undefined || name === undefined || name.endsWith(':')) return null;
   const template = /^@svc\/templates(?:@[^/]*)?\/(.+)$/.exec(name)?.[1];
-  const target = template === undefined ? resolve(dirname(pathOf(uri)), name) : join(templates, template);
+  const target = template === undefined ? resolve(dirname(file), name) : join(templates, template);
   if (name.startsWith('@') && template === undefined) return null;
   return { uri: uriOf(target), range: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } } };
 }
