@@ -63,3 +63,28 @@ test('a value is revealed to the byte to a program', async () => {
   answer = () => ({ value: exact });
   assert.equal((await svc('secret', 'reveal', 'db')).stdout, `${exact}\n`);
 });
+
+test('a server that answers with other things than svcd does is said to, and no command breaks over it', async () => {
+  const id = '01a2222a-171c-7000-8b90-9b114ba753fc';
+  const commands = [
+    'whoami',
+    'overview',
+    'agent show a',
+    `event show ${id}`,
+    `reconcile show ${id}`,
+    'console --print',
+  ];
+  for (const odd of [{ status: 'ok' }, null, [], 'up']) {
+    answer = () => odd;
+    for (const args of ['whoami', 'overview', ...(odd === null ? commands : [])]) {
+      const { code, stderr, stdout } = await svc(...args.split(' '));
+      assert.deepEqual([code, stdout], [1, ''], args);
+      assert.match(stderr, /^svc: http:\/\/127\.0\.0\.1:\d+ answered with something that this command cannot read/);
+    }
+    const { code, stderr } = await svc('whoami', '--json');
+    assert.deepEqual([code, JSON.parse(stderr).code], [1, 'unexpected-answer']);
+    const looked = await svc('doctor');
+    assert.equal(looked.code, 1);
+    assert.match(looked.stdout, /^✗ server +what answers at http:\/\/127\.0\.0\.1:\d+ is no svcd$/m);
+  }
+});

@@ -5,7 +5,7 @@
 // server are thin clients of the HTTP API, the offline ones call the same compile that the daemon calls.
 
 import { messagesTable } from '../../domain/messages.ts';
-import { UsageError, type ProblemDetails, Refusal } from './failure.ts';
+import { UsageError, type ProblemDetails, Refusal, refusal } from './failure.ts';
 import { createScreen, type Format, type Screen } from './screen.ts';
 import { cleanDocument } from './text.ts';
 import { parseArgv, type Parsed } from './parse.ts';
@@ -87,12 +87,22 @@ async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: Cl
     return 0;
   }
   const handler = await command.load();
+  const spoken: Call['spoken'] = {};
   try {
-    return await handler(makeCall(command, parsed, io, screen, commands));
+    return await handler(makeCall(command, parsed, io, screen, commands, spoken));
   } catch (error) {
+    if (error instanceof TypeError && spoken.to !== undefined) throw notUnderstood(spoken.to, error);
     throw error instanceof Refusal ? named(error, command, parsed.args) : error;
   }
 }
+
+/** Answers are read without being checked first: where a member is missing or another thing, reading it throws. */
+const notUnderstood = (url: string, { message }: TypeError): Refusal =>
+  refusal(
+    'unexpected-answer',
+    `${url} answered with something that this command cannot read (${message})`,
+    'is an svcd there, and of this version? `svc doctor` looks further',
+  );
 
 /** The server says only that something is not there, or not visible: the command line knows what was asked for. */
 function named(error: Refusal, { words, args }: CommandSpec, [given]: readonly string[]): Refusal {
@@ -113,6 +123,7 @@ function makeCall(
   io: CliIo,
   screen: Screen,
   commands: readonly CommandSpec[],
+  spoken: Call['spoken'],
   only?: string,
 ): Call {
   const position = (name: string): number => {
@@ -126,6 +137,7 @@ function makeCall(
     screen,
     json: screen.json,
     only,
+    spoken,
     arg: (name) => {
       const value = parsed.args[position(name)];
       if (value === undefined) throw new UsageError(`${name} is missing`);
@@ -142,7 +154,7 @@ function makeCall(
       const other = commands.find((one) => one.words.join(' ') === words);
       if (other === undefined) throw new Error(`there is no command ${words}`);
       const its = await screenFor({ ...parsed, command: other }, io);
-      return (await other.load())(makeCall(other, { ...parsed, args }, io, its, commands, one));
+      return (await other.load())(makeCall(other, { ...parsed, args }, io, its, commands, spoken, one));
     },
   };
 }

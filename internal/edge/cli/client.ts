@@ -112,6 +112,7 @@ export async function connect(call: Call): Promise<Client> {
   if (server.token === undefined) {
     throw refusal('no-token', `no token is known for ${server.url}`, 'give --token or SVC_TOKEN');
   }
+  call.spoken.to = server.url;
   return createClient(server, call.io.signal);
 }
 

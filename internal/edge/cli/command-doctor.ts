@@ -207,8 +207,15 @@ async function checkToken(server: ServerSettings, call: Call): Promise<DoctorChe
   }
   const client = createClient(server, call.io.signal);
   try {
-    const { name: who } = await client.call(tenancy.getMe);
-    const { checks } = await client.call(repositories.diagnoseProject);
+    // Whatever listens there may answer to everything.
+    const { name: who } = Object(await client.call(tenancy.getMe)) as Partial<tenancy.Me>;
+    const { checks } = Object(await client.call(repositories.diagnoseProject)) as {
+      readonly checks?: readonly DoctorCheck[];
+    };
+    if (who === undefined || !Array.isArray(checks)) {
+      const message = `what answers at ${server.url} is no svcd`;
+      return [{ name: 'server', status: 'error', message, hint: 'look at the address: --url, SVC_URL or client.json' }];
+    }
     return [
       { name: 'token', status: 'ok', message: `valid: ${who} in ${server.org}/${server.project}` },
       await versionCheck(client),

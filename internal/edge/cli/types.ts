@@ -81,6 +81,8 @@ export interface Call {
   readonly json: boolean;
   /** What `svc get KIND NAME` asks of a list: the one thing of this name or id. */
   readonly only: string | undefined;
+  /** The server that was spoken to. What is thrown over an answer of another shape than this program knows is that one's doing. */
+  readonly spoken: { to?: string };
   /** A required argument. */
   arg(name: string): string;
   optionalArg(name: string): string | undefined;
