@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
+import { agentFile, type Bench, ended, startBench, until, word } from '../sync/sync-testkit.ts';
 import { checkAddress } from './settings.ts';
 
 test('an address of a repository is kept as it is read, so it holds nothing that its parser drops or a reader does not see', () => {
@@ -12,4 +13,41 @@ test('an address of a repository is kept as it is read, so it holds nothing that
       `https://git.test/r${part}`,
     ])
       assert.throws(() => checkAddress(url, null), /url: must be an https or http address/, JSON.stringify(url));
+});
+
+describe('a repository that is suspended', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+
+  const suspend = {
+    'by its own call': (name: string) => bench.daemon.api('POST', `P/repositories/${name}/suspend`),
+    'among its settings': (name: string) => bench.daemon.api('PATCH', `P/repositories/${name}`, { suspended: true }),
+  };
+  for (const [how, act] of Object.entries(suspend))
+    test(`applies nothing any more, and no run that waits behind another one: ${how}`, async () => {
+      const { daemon, server } = bench;
+      const name = how.replaceAll(' ', '-');
+      const repo = await bench.repository(name);
+      const good = await repo.commit({ '.svc/agents/a.yaml': agentFile(name) });
+      await bench.watch(name);
+      await repo.commit({ '.svc/agents/a.yaml': agentFile(name, 'systemPrompt: not to be applied') });
+      let free: () => void = () => undefined;
+      const freed = new Promise<void>((resolve) => (free = resolve));
+      const asked = server.log.length;
+      server.fault = () => ({ kind: 'hold', until: freed });
+      const sync = async () => word((await daemon.api('POST', `P/repositories/${name}/sync`)).body['reconcileId']);
+      await sync();
+      await until('the read that hangs', async () => server.log.length > asked);
+      const waiting = await sync();
+      assert.equal((await act(name)).status, 200);
+      free();
+      server.fault = () => null;
+      const run = await ended(daemon, waiting);
+      assert.deepEqual([word(run['status']), word(run['detail'])], ['superseded', 'the repository was suspended']);
+      const { body } = await daemon.api('GET', `P/repositories/${name}`);
+      assert.deepEqual([body['suspended'], word(body['commit'])], [true, good]);
+    });
 });

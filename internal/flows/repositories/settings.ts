@@ -142,6 +142,8 @@ export async function changeRepository(
     if (url !== before.url || path !== before.path)
       await updateState(tx, before.id, { seenHash: null, failures: 0 }, now);
     await audit(tx, caller, 'repository.changed', name, { keys: Object.keys(input) });
+    // No generation holds back a run that waits for a daemon: it begins with the settings of its beginning.
+    if (input.suspended === true) await endRunOfSuspended(tx, before.id, now);
     await wishSync(tx, { repositoryId: before.id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });
@@ -166,14 +168,16 @@ export async function setSuspended(
     const now = ctx.runtime.now();
     await updateRepository(tx, id, { suspended }, now);
     await audit(tx, caller, suspended ? 'repository.suspended' : 'repository.resumed', name);
-    if (suspended) {
-      const running = await runningRun(tx, id);
-      if (running) await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was suspended' }, now);
-    } else {
-      await wishSync(tx, { repositoryId: id, reason: 'poll' });
-    }
+    if (suspended) await endRunOfSuspended(tx, id, now);
+    else await wishSync(tx, { repositoryId: id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });
+}
+
+/** The run under way, and one that waits for a daemon. */
+async function endRunOfSuspended(tx: Sql, id: string, now: Date): Promise<void> {
+  const running = await runningRun(tx, id);
+  if (running) await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was suspended' }, now);
 }
 
 /** Nothing that follows the branch goes on while a repository is suspended. Throws Fault `conflict`. */
