@@ -148,7 +148,7 @@ export async function decideDevice(
     const decided = { state, principalId, tokenOrgId, tokenExpiresAt, now: ctx.runtime.now() } as const;
     if (!(await decideGrant(tx, found.id, decided)))
       throw new Fault('conflict', 'already-decided', 'Somebody has decided about this code before.');
-    await auditIn(tx, await orgsOf(tx, principalId), actor, `auth.device_${state}`, {
+    await auditIn(tx, await orgsOf(tx, principalId, tokenOrgId), actor, `auth.device_${state}`, {
       host: found.host,
       address: found.address,
     });
@@ -186,7 +186,7 @@ async function make(
   requestId: string,
 ): Promise<MadeDeviceToken | GrantError> {
   const { principalId, principalName } = grant;
-  const orgs = principalId === null ? [] : await orgsOf(tx, principalId);
+  const orgs = principalId === null ? [] : await orgsOf(tx, principalId, grant.tokenOrgId);
   if (principalId === null || principalName === null || orgs.length === 0 || !(await useGrant(tx, grant.id)))
     return { error: 'invalid_grant' };
   const now = ctx.runtime.now();

@@ -114,9 +114,10 @@ async function admit(
     return undefined;
   }
   await keepRefreshToken(ctx, tx, { ...person, method: method.name }, person.refreshToken);
-  const who = { principalId: identity.principalId, principalName: identity.name, tokenId: null, tokenExpiresAt: null };
+  const who = { principalId: identity.principalId, principalName: identity.name, tokenId: null, tokenOrgId: null };
   const detail = { subject: person.subject };
-  return openSession(ctx, tx, { ...who, installation: false }, { method: method.name, requestId, detail });
+  const how = { tokenExpiresAt: null, installation: false };
+  return openSession(ctx, tx, { ...who, ...how }, { method: method.name, requestId, detail });
 }
 
 async function auditRefused(

@@ -12,6 +12,7 @@ import {
   presentedToken,
   pruneSignins,
   type SessionRow,
+  type SessionScope,
   setSessionKey,
   takeHandoff,
 } from '../../adapters/store/signin/web-sessions.ts';
@@ -99,7 +100,7 @@ export async function signIn(
 export const personRequired = (): Fault =>
   new Fault('forbidden', 'person-required', 'Only a person signs in with a browser.');
 
-type Opened = Omit<Presented, 'kind' | 'tokenOrgId'>;
+type Opened = Omit<Presented, 'kind'>;
 
 /** Inside a transaction: the session's row and its audit entries. The key of a provider's session is given later. */
 export async function openSession(
@@ -109,7 +110,7 @@ export async function openSession(
   how: { readonly method: string; readonly requestId: string; readonly detail?: JsonObject },
 ): Promise<MadeSession> {
   const now = ctx.runtime.now();
-  const orgs = await orgsOf(tx, who.principalId);
+  const orgs = await orgsOf(tx, who.principalId, who.tokenOrgId);
   if (orgs.length === 0) throw notAccepted();
   const end = now.getTime() + signinSettings(ctx.config).absoluteSeconds * 1_000;
   const expiresAt = new Date(Math.min(end, who.tokenExpiresAt?.getTime() ?? end));
@@ -147,15 +148,20 @@ export async function auditIn(
 export async function handOff(
   ctx: FlowContext,
   actor: Actor,
-  caller: { readonly id: string; readonly kind: string; readonly tokenId: string | null },
+  caller: {
+    readonly id: string;
+    readonly kind: string;
+    readonly tokenId: string | null;
+    readonly tokenOrgId: string | null;
+  },
 ): Promise<{ readonly handoff: string; readonly url: string; readonly expiresAt: Date }> {
   if (caller.kind !== 'user') throw personRequired();
   const handoff = random(ctx);
   const expiresAt = new Date(ctx.runtime.now().getTime() + handoffMs);
   await ctx.db.tx(async (tx) => {
-    const { id: principalId, tokenId } = caller;
+    const { id: principalId, tokenId, tokenOrgId } = caller;
     await insertHandoff(tx, { sha256: hashToken(handoff), principalId, tokenId, expiresAt });
-    await auditIn(tx, await orgsOf(tx, principalId), actor, 'auth.handoff_created', {});
+    await auditIn(tx, await orgsOf(tx, principalId, tokenOrgId), actor, 'auth.handoff_created', {});
   });
   return { handoff, url: `${ctx.baseUrl}/signin#h=${handoff}`, expiresAt };
 }
@@ -168,22 +174,22 @@ export async function giveKey(ctx: FlowContext, session: Pick<SignedIn, 'id'>): 
   return key;
 }
 
-export async function listOwnSessions(ctx: FlowContext, principalId: string): Promise<SessionRow[]> {
+export async function listOwnSessions(ctx: FlowContext, of: SessionScope): Promise<SessionRow[]> {
   const { idleSeconds } = signinSettings(ctx.config);
-  return listWebSessions(ctx.db, principalId, { now: ctx.runtime.now(), idleSeconds });
+  return listWebSessions(ctx.db, of, { now: ctx.runtime.now(), idleSeconds });
 }
 
-/** Throws Fault `not_found` for what is no session of the caller's that is alive. */
+/** Throws Fault `not_found` for what is no session of the caller's that is alive, or that its token does not reach. */
 export async function dropSession(
   ctx: FlowContext,
   actor: Actor,
-  principalId: string,
+  of: SessionScope,
   id: string,
   action: 'auth.session_ended' | 'auth.signed_out',
 ): Promise<void> {
   if (!isUuid(id)) throw notVisible();
   await ctx.db.tx(async (tx) => {
-    if (!(await endWebSession(tx, principalId, id, ctx.runtime.now()))) throw notVisible();
-    await auditIn(tx, await orgsOf(tx, principalId), actor, action, { sessionId: id });
+    if (!(await endWebSession(tx, of, id, ctx.runtime.now()))) throw notVisible();
+    await auditIn(tx, await orgsOf(tx, of.principalId, of.only), actor, action, { sessionId: id });
   });
 }

@@ -49,7 +49,8 @@ export const liveSession = `s.ended_at is null and s.expires_at > $2::timestampt
   and s.last_used_at > $2::timestamptz - $3::int * interval '1 second' and p.disabled_at is null
   and (s.token_id is null or (t.revoked_at is null and (t.expires_at is null or t.expires_at > $2::timestamptz)))
   and (exists (select from svc.org_members m where m.principal_id = p.id and (t.org_id is null or t.org_id = m.org_id))
-    or exists (select from svc.project_members m where m.principal_id = p.id))`;
+    or exists (select from svc.project_members m join svc.projects j on j.id = m.project_id
+      where m.principal_id = p.id and (t.org_id is null or t.org_id = j.org_id)))`;
 
 /** The session of a cookie, undefined where it is not alive. */
 export async function findWebSession(
@@ -97,10 +98,16 @@ export interface SessionRow {
 
 const listMax = 200;
 
+/** Whose sessions: all of a person's, or those alone that were opened with a token of the organization `only`. */
+export interface SessionScope {
+  readonly principalId: string;
+  readonly only: string | null;
+}
+
 /** A person's sessions that are alive, newest first. */
 export async function listWebSessions(
   sql: Sql,
-  principalId: string,
+  { principalId, only }: SessionScope,
   at: { readonly now: Date; readonly idleSeconds: number },
 ): Promise<SessionRow[]> {
   const { rows } = await sql.query<SessionRow>(
@@ -108,19 +115,25 @@ export async function listWebSessions(
      from svc.web_sessions s
      join svc.principals p on p.id = s.principal_id
      left join svc.api_tokens t on t.id = s.token_id
-     where s.principal_id = $1::uuid and ${liveSession}
+     where s.principal_id = $1::uuid and ($4::uuid is null or t.org_id = $4::uuid) and ${liveSession}
      order by s.created_at desc, s.id limit ${listMax}`,
-    [principalId, at.now, at.idleSeconds],
+    [principalId, at.now, at.idleSeconds, only],
   );
   return rows;
 }
 
 /** Ends one of a person's sessions; false where there is no such one. */
-export async function endWebSession(tx: Sql, principalId: string, id: string, now: Date): Promise<boolean> {
+export async function endWebSession(
+  tx: Sql,
+  { principalId, only }: SessionScope,
+  id: string,
+  now: Date,
+): Promise<boolean> {
   const { rowCount } = await tx.query(
-    `update svc.web_sessions set ended_at = $3::timestamptz
-     where id = $1::uuid and principal_id = $2::uuid and ended_at is null and expires_at > $3::timestamptz`,
-    [id, principalId, now],
+    `update svc.web_sessions s set ended_at = $3::timestamptz
+     where s.id = $1::uuid and s.principal_id = $2::uuid and s.ended_at is null and s.expires_at > $3::timestamptz
+       and ($4::uuid is null or exists (select from svc.api_tokens t where t.id = s.token_id and t.org_id = $4::uuid))`,
+    [id, principalId, now, only],
   );
   return rowCount > 0;
 }
@@ -178,13 +191,15 @@ export async function presentedToken(sql: Sql, sha256: Buffer, now: Date): Promi
   return rows[0];
 }
 
-/** Organizations in which a person has a role: where the audit tells of its sign-in. */
-export async function orgsOf(sql: Sql, principalId: string): Promise<string[]> {
+/** Organizations in which a person has a role, or `only` if it is one: where the audit tells of its sign-in. */
+export async function orgsOf(sql: Sql, principalId: string, only: string | null = null): Promise<string[]> {
   const { rows } = await sql.query<{ id: string }>(
-    `select m.org_id as id from svc.org_members m where m.principal_id = $1::uuid
-     union select j.org_id from svc.project_members m join svc.projects j on j.id = m.project_id where m.principal_id = $1::uuid
-     order by id limit 200`,
-    [principalId],
+    `select id from (
+       select m.org_id as id from svc.org_members m where m.principal_id = $1::uuid
+       union select j.org_id from svc.project_members m join svc.projects j on j.id = m.project_id
+         where m.principal_id = $1::uuid) o
+     where $2::uuid is null or id = $2::uuid order by id limit 200`,
+    [principalId, only],
   );
   return rows.map((row) => row.id);
 }

@@ -17,7 +17,7 @@ import {
 } from '../../../flows/signin/signin.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { requireOwnOrigin, requireOwnHost, sessionCookie, sessionCookieOf } from '../session.ts';
-import { created, noContent, ok, type Route, serve } from '../route.ts';
+import { created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
 
 const formType = 'application/x-www-form-urlencoded';
 
@@ -31,6 +31,9 @@ function readForm(raw: Buffer, contentType: string | undefined): { readonly [nam
 const badForm = { status: 400, body: { error: 'invalid_request', error_description: 'a form is expected' } } as const;
 const refused = (body: GrantError) =>
   body.error === 'invalid_client' ? ({ status: 401, body } as const) : ({ status: 400, body } as const);
+
+/** A token of one organization reaches no browser that is signed in to more. */
+const reachOf = ({ id, tokenOrgId }: Principal) => ({ principalId: id, only: tokenOrgId });
 
 export const signinRoutes: readonly Route[] = [
   serve(api.openSession, async ({ ctx, body, headers, requestId }) => {
@@ -52,7 +55,7 @@ export const signinRoutes: readonly Route[] = [
     return created({ key: await giveKey(ctx, session) });
   }),
   serve(api.listWebSessions, async ({ ctx, principal, session }) => {
-    const rows = await listOwnSessions(ctx, principal.id);
+    const rows = await listOwnSessions(ctx, reachOf(principal));
     const items = rows.map(({ createdAt, lastUsedAt, expiresAt, ...row }) => ({
       ...row,
       ...{ createdAt: createdAt.toISOString(), lastUsedAt: lastUsedAt.toISOString() },
@@ -61,11 +64,11 @@ export const signinRoutes: readonly Route[] = [
     return ok({ items, nextCursor: null });
   }),
   serve(api.endWebSession, async ({ ctx, actor, principal, params }) => {
-    await dropSession(ctx, actor, principal.id, params.session, 'auth.session_ended');
+    await dropSession(ctx, actor, reachOf(principal), params.session, 'auth.session_ended');
     return noContent;
   }),
   serve(api.signOut, async ({ ctx, actor, principal, session }) => {
-    if (session !== undefined) await dropSession(ctx, actor, principal.id, session.id, 'auth.signed_out');
+    if (session !== undefined) await dropSession(ctx, actor, reachOf(principal), session.id, 'auth.signed_out');
     return { ...noContent, headers: { 'clear-site-data': '"storage"', 'set-cookie': sessionCookie('', true) } };
   }),
   serve(api.listSigninMethods, async ({ ctx }) => ok(methodsOf(ctx))),
