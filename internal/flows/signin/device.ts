@@ -95,6 +95,7 @@ export interface DevicePending {
 interface Decider {
   readonly id: string;
   readonly kind: string;
+  readonly tokenId: string | null;
   readonly tokenOrgId: string | null;
   readonly tokenExpiresAt: Date | null;
 }
@@ -144,8 +145,8 @@ export async function decideDevice(
   const found = await pendingDevice(ctx, person, given.userCode);
   const state = given.decision === 'allow' ? 'allowed' : 'denied';
   await ctx.db.tx(async (tx) => {
-    const { id: principalId, tokenOrgId, tokenExpiresAt } = person;
-    const decided = { state, principalId, tokenOrgId, tokenExpiresAt, now: ctx.runtime.now() } as const;
+    const { id: principalId, tokenId, tokenOrgId, tokenExpiresAt } = person;
+    const decided = { state, principalId, tokenId, tokenOrgId, tokenExpiresAt, now: ctx.runtime.now() } as const;
     if (!(await decideGrant(tx, found.id, decided)))
       throw new Fault('conflict', 'already-decided', 'Somebody has decided about this code before.');
     await auditIn(tx, await orgsOf(tx, principalId, tokenOrgId), actor, `auth.device_${state}`, {
@@ -171,7 +172,7 @@ export async function deviceToken(
   const now = ctx.runtime.now();
   return ctx.db.tx(async (tx) => {
     const grant = await pollGrant(tx, hashToken(code), now);
-    if (grant === undefined || grant.state === 'used' || grant.disabled) return { error: 'invalid_grant' };
+    if (grant === undefined || grant.state === 'used' || grant.ended) return { error: 'invalid_grant' };
     if (grant.state === 'denied') return { error: 'access_denied' };
     if (grant.expiresAt <= now) return { error: 'expired_token' };
     if (grant.state === 'pending') return { error: grant.tooSoon ? 'slow_down' : 'authorization_pending' };

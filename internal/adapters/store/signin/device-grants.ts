@@ -53,15 +53,17 @@ export async function decideGrant(
   decided: {
     readonly state: 'allowed' | 'denied';
     readonly principalId: string;
+    readonly tokenId: string | null;
     readonly tokenOrgId: string | null;
     readonly tokenExpiresAt: Date | null;
     readonly now: Date;
   },
 ): Promise<boolean> {
   const { rowCount } = await tx.query(
-    `update svc.device_grants set state = $2::text, principal_id = $3::uuid, token_org_id = $4::uuid, token_expires_at = $5::timestamptz
-     where id = $1::uuid and state = 'pending' and expires_at > $6::timestamptz`,
-    [id, decided.state, decided.principalId, decided.tokenOrgId, decided.tokenExpiresAt, decided.now],
+    `update svc.device_grants set state = $2::text, principal_id = $3::uuid, token_id = $4::uuid, token_org_id = $5::uuid,
+       token_expires_at = $6::timestamptz
+     where id = $1::uuid and state = 'pending' and expires_at > $7::timestamptz`,
+    [id, decided.state, decided.principalId, decided.tokenId, decided.tokenOrgId, decided.tokenExpiresAt, decided.now],
   );
   return rowCount > 0;
 }
@@ -72,7 +74,8 @@ export interface PolledGrant {
   readonly host: string;
   readonly principalId: string | null;
   readonly principalName: string | null;
-  readonly disabled: boolean;
+  /** Its person is disabled, or what the person let it in with is not valid any more. */
+  readonly ended: boolean;
   readonly tokenOrgId: string | null;
   readonly tokenExpiresAt: Date | null;
   readonly expiresAt: Date;
@@ -90,9 +93,10 @@ export async function pollGrant(tx: Sql, deviceCodeSha256: Buffer, now: Date): P
            interval_seconds = g.interval_seconds + case when j.soon then 5 else 0 end
          from judged j where g.id = j.id returning g.*, j.soon)
      select n.id, n.state, n.host, n.principal_id as "principalId", p.name as "principalName",
-       p.disabled_at is not null as disabled, n.token_org_id as "tokenOrgId", n.token_expires_at as "tokenExpiresAt",
+       coalesce(p.disabled_at is not null or t.revoked_at is not null or n.token_expires_at <= $2::timestamptz, false) as ended,
+       n.token_org_id as "tokenOrgId", n.token_expires_at as "tokenExpiresAt",
        n.expires_at as "expiresAt", n.soon as "tooSoon"
-     from noted n left join svc.principals p on p.id = n.principal_id`,
+     from noted n left join svc.principals p on p.id = n.principal_id left join svc.api_tokens t on t.id = n.token_id`,
     [deviceCodeSha256, now],
   );
   return rows[0];

@@ -6,8 +6,9 @@ import { after, before, describe, test } from 'node:test';
 import { type ApiAnswer, startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 
 let daemon: TestDaemon;
+let nowMs = Date.UTC(2026, 0, 5, 12);
 before(async () => {
-  daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  daemon = await startTestDaemon({ config: { roles: ['api'] }, runtime: { now: () => new Date(nowMs) } });
   for (const slug of ['alpha', 'beta']) await made('/api/v1/orgs', { slug });
   await made('/api/v1/orgs/beta/projects', { slug: 'one' });
 });
@@ -90,5 +91,30 @@ describe('a token of one organization', () => {
     assert.equal((await daemon.api('DELETE', `/api/v1/orgs/alpha/members/${cat.id}`)).status, 204);
     assert.equal((await asBrowser(browser, 'GET', '/api/v1/me')).body['code'] as unknown, 'session-ended');
     assert.equal((await poll(code))['error'], 'invalid_grant');
+  });
+});
+
+describe('a command line that was let in, and has not fetched its token yet', () => {
+  const letIn = async (token: string): Promise<string> => {
+    const { user_code: userCode = '', device_code: code = '' } = await form('device_authorization', {});
+    assert.equal((await asked(token, 'POST', '/device', { userCode, decision: 'allow' })).status, 200);
+    return code;
+  };
+  test('gets none once what it was let in with is revoked or has expired', async () => {
+    const own = (body: object) => made('/api/v1/tokens', { name: 'own', ...body });
+    const { body } = await own({});
+    const revoked = await letIn(String(body['token']));
+    const browser = await signIn({ token: String(body['token']) });
+    const { user_code: userCode = '', device_code: byBrowser } = await form('device_authorization', {});
+    const how = { token: null, headers: browser };
+    assert.equal((await daemon.api('POST', '/device', { userCode, decision: 'allow' }, how)).status, 200);
+    assert.equal((await daemon.api('DELETE', `/api/v1/tokens/${String(body['id'])}`)).status, 204);
+    assert.equal((await poll(revoked))['error'], 'invalid_grant');
+    assert.equal((await poll(byBrowser))['error'], 'invalid_grant');
+    const short = await own({ expiresAt: new Date(nowMs + 60_000).toISOString() });
+    const [inTime, late] = [await letIn(String(short.body['token'])), await letIn(String(short.body['token']))];
+    assert.deepEqual((await poll(inTime))['expires_in'] as unknown, 60);
+    nowMs += 60_000;
+    assert.deepEqual(await poll(late), { error: 'invalid_grant' });
   });
 });
