@@ -116,8 +116,8 @@ async function admit(
   await keepRefreshToken(ctx, tx, { ...person, method: method.name }, person.refreshToken);
   const who = { principalId: identity.principalId, principalName: identity.name, tokenId: null, tokenOrgId: null };
   const detail = { subject: person.subject };
-  const how = { tokenExpiresAt: null, installation: false };
-  return openSession(ctx, tx, { ...who, ...how }, { method: method.name, requestId, detail });
+  const how = { method: method.name, requestId, detail, keyLater: true };
+  return openSession(ctx, tx, { ...who, tokenExpiresAt: null, installation: false }, how);
 }
 
 async function auditRefused(

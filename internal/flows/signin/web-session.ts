@@ -102,12 +102,17 @@ export const personRequired = (): Fault =>
 
 type Opened = Omit<Presented, 'kind'>;
 
-/** Inside a transaction: the session's row and its audit entries. The key of a provider's session is given later. */
+/** Inside a transaction: the session's row and its audit entries. With `keyLater` no key is good before `giveKey` gives it. */
 export async function openSession(
   ctx: FlowContext,
   tx: Sql,
   who: Opened,
-  how: { readonly method: string; readonly requestId: string; readonly detail?: JsonObject },
+  how: {
+    readonly method: string;
+    readonly requestId: string;
+    readonly detail?: JsonObject;
+    readonly keyLater?: boolean;
+  },
 ): Promise<MadeSession> {
   const now = ctx.runtime.now();
   const orgs = await orgsOf(tx, who.principalId, who.tokenOrgId);
@@ -115,10 +120,9 @@ export async function openSession(
   const end = now.getTime() + signinSettings(ctx.config).absoluteSeconds * 1_000;
   const expiresAt = new Date(Math.min(end, who.tokenExpiresAt?.getTime() ?? end));
   const made = { cookie: random(ctx), key: random(ctx), expiresAt };
-  const isProvider = who.tokenId === null;
   const id = await insertWebSession(tx, {
     cookieSha256: hashToken(made.cookie),
-    keySha256: isProvider ? null : hashToken(made.key),
+    keySha256: how.keyLater === true ? null : hashToken(made.key),
     principalId: who.principalId,
     tokenId: who.tokenId,
     method: how.method,

@@ -77,11 +77,11 @@ export async function groupRolesText(sql: Sql, principalId: string): Promise<str
   return rows[0]?.text ?? '';
 }
 
-/** Ends the browsers that a provider's word opened for a person. */
+/** Ends the browsers that a provider's word opened for a person, and those that were handed on from them. */
 export async function endProviderSessions(tx: Sql, principalId: string, method: string, now: Date): Promise<number> {
   const { rowCount } = await tx.query(
     `update svc.web_sessions set ended_at = $3::timestamptz
-     where principal_id = $1::uuid and method = $2::text and token_id is null and ended_at is null`,
+     where principal_id = $1::uuid and method in ($2::text, 'handoff') and token_id is null and ended_at is null`,
     [principalId, method, now],
   );
   return rowCount;

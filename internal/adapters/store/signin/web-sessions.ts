@@ -5,6 +5,7 @@ import type { Sql } from '../store.ts';
 
 export interface NewWebSession {
   readonly cookieSha256: Buffer;
+  /** Null: the key is given once, by `setSessionKey`. */
   readonly keySha256: Buffer | null;
   readonly principalId: string;
   readonly tokenId: string | null;
