@@ -10,7 +10,6 @@ import {
   orgsOf,
   type Presented,
   presentedToken,
-  pruneSignins,
   type SessionRow,
   type SessionScope,
   setSessionKey,
@@ -26,7 +25,6 @@ import type { Actor, FlowContext } from '../context.ts';
 import { hashToken, notVisible } from '../tenancy/tenancy.ts';
 
 const handoffMs = 60_000;
-const dayMs = 24 * 60 * 60 * 1_000;
 
 export interface MadeSession {
   /** The cookie's value. */
@@ -92,7 +90,6 @@ export async function signIn(
     if (who.kind !== 'user') throw personRequired();
     if ('token' in given && !signinSettings(ctx.config).tokens && !who.installation)
       throw new Fault('forbidden', 'tokens-off', 'Tokens do not sign in here; use one of the other ways.');
-    await pruneSignins(tx, new Date(now.getTime() - dayMs));
     return openSession(ctx, tx, who, { method: 'token' in given ? 'token' : 'handoff', requestId });
   });
 }

@@ -51,7 +51,17 @@ async function record(day: number, count = 1, status = 'routed'): Promise<string
   return ids;
 }
 
-const nothing = { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0, revisions: 0, usage: 0, setups: 0 };
+const nothing = {
+  events: 0,
+  weeks: 0,
+  sessions: 0,
+  checks: 0,
+  reconciles: 0,
+  revisions: 0,
+  usage: 0,
+  setups: 0,
+  signins: 0,
+};
 const count = async (table: string): Promise<number> =>
   (await bench.db.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n ?? -1;
 const weeks = async (): Promise<string[]> => (await bodyWeeks(bench.db)).map((week) => week.toISOString().slice(0, 10));
@@ -280,6 +290,26 @@ test('a long transcript goes a part at a time, and its session after it', async 
   setDay(92);
   assert.equal((await prune(bench.ctx, running)).sessions, 1);
   assert.deepEqual([await count('svc.messages'), await count('svc.usage_sessions')], [0, 0]);
+});
+
+test('what opened a browser or a command line goes a day after its time, whoever signs in and however much there is', async () => {
+  const begin = (many: number) =>
+    bench.db.query(
+      `with made as (insert into svc.device_grants (device_code_sha256, user_code_sha256, host, address, interval_seconds,
+           created_at, expires_at)
+         select sha256(id::text::bytea), sha256(id::text::bytea), 'h', 'a', 5, $2::timestamptz, $2::timestamptz + interval '10 minutes'
+         from (select gen_random_uuid() as id from generate_series(1, $1::int)) n returning device_code_sha256, expires_at)
+       insert into svc.signin_attempts (cookie_sha256, method, next, expires_at)
+         select device_code_sha256, 'm', '/', expires_at from made`,
+      [many, bench.ctx.runtime.now()],
+    );
+  await begin(2_401);
+  setDay(1);
+  await begin(1);
+  assert.equal((await prune(bench.ctx, running)).signins, 0);
+  setDay(1.01);
+  assert.equal((await prune(bench.ctx, running)).signins, 2_401);
+  assert.deepEqual([await count('svc.device_grants'), await count('svc.signin_attempts')], [1, 1]);
 });
 
 test('a step that fails is told, and stops no other', async () => {

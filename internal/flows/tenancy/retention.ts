@@ -25,13 +25,16 @@ import {
 import { forgetSuspects } from '../../adapters/store/operations/in-hand.ts';
 import { deleteOldOauthAttempts } from '../../adapters/store/connections/oauth-attempts.ts';
 import { deleteOldAttempts } from '../../adapters/store/connections/errtrack-attempts.ts';
+import { pruneSignins } from '../../adapters/store/signin/web-sessions.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
 import type { FlowContext } from '../context.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
-const batch = { events: 2_000, sessions: 20, checks: 2_000, setups: 500 } as const;
+const batch = { events: 2_000, sessions: 20, checks: 2_000, setups: 500, signins: 1_000 } as const;
 /** How long a finished setup of a connection with the hash of its code is kept, and the unclean ends of a telling. */
 const setupDays = 30;
+/** How long what has opened a browser or a command line is kept after its time. */
+const signinDays = 1;
 /** How long a step goes on before the next one has its turn. */
 const turnMs = 20_000;
 /** Weeks that have their partition ahead of time, the current one included. */
@@ -63,6 +66,7 @@ export interface Pruned {
   revisions: number;
   usage: number;
   setups: number;
+  signins: number;
 }
 
 /** Takes one slice behind `after`; the first and each that begins anew is given null. */
@@ -115,6 +119,14 @@ function stepsOf(ctx: FlowContext): Step[] {
         return { gone, next: gone < batch.setups ? null : 'more' };
       },
     },
+    {
+      name: 'signins',
+      counts: 'signins',
+      take: async (tx) => {
+        const gone = await pruneSignins(tx, ago(signinDays), batch.signins);
+        return { gone, next: gone < batch.signins ? null : 'more' };
+      },
+    },
   ];
 }
 
@@ -129,6 +141,7 @@ export async function prune(ctx: FlowContext, signal: AbortSignal): Promise<Prun
     revisions: 0,
     usage: 0,
     setups: 0,
+    signins: 0,
   };
   const { log } = ctx.runtime;
   const steps = stepsOf(ctx).map((step) => async (): Promise<boolean> => {

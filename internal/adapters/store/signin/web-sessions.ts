@@ -205,8 +205,19 @@ export async function orgsOf(sql: Sql, principalId: string, only: string | null 
   return rows.map((row) => row.id);
 }
 
-/** Removes what nobody can use any more: a day after its time. */
-export async function pruneSignins(sql: Sql, before: Date): Promise<void> {
-  for (const table of ['web_sessions', 'signin_handoffs', 'signin_attempts', 'device_grants'])
-    await sql.query(`delete from svc.${table} where expires_at < $1::timestamptz`, [before]);
+/**
+ * Removes what nobody can use any more, at most `limit` of each kind: anybody may begin a sign-in or a device grant.
+ * Answers with how many went of the kind that had most.
+ */
+export async function pruneSignins(tx: Sql, before: Date, limit: number): Promise<number> {
+  let most = 0;
+  for (const table of ['web_sessions', 'signin_handoffs', 'signin_attempts', 'device_grants']) {
+    const { rowCount } = await tx.query(
+      `delete from svc.${table} where ctid = any(array(
+         select ctid from svc.${table} where expires_at < $1::timestamptz limit $2::int))`,
+      [before, limit],
+    );
+    most = Math.max(most, rowCount);
+  }
+  return most;
 }
