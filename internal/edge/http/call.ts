@@ -80,8 +80,9 @@ export async function authorize(
   if (route.permission === null || !access.permissions.has(route.permission)) {
     throw new Fault('forbidden', 'forbidden', `This needs the permission ${route.permission}.`);
   }
-  const changes = route.method !== 'GET' && route.permission !== 'project:write';
-  if (access.project?.archived && changes) {
+  // What asks no more than to read changes nothing, by whichever method.
+  const isKept = route.method === 'GET' || route.permission.endsWith(':read') || route.permission === 'project:write';
+  if (access.project?.archived && !isKept) {
     throw new Fault(
       'conflict',
       'project-archived',

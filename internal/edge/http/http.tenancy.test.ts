@@ -67,6 +67,9 @@ describe('organizations, projects, members and tokens', () => {
       (await api('POST', `${base}/web/members`, { email: 'x@example.com', role: 'viewer' })).body['code'],
       'project-archived',
     );
+    // What an event would do is a question, by whichever method it is asked.
+    const asked = { event: 'webhook.received', payload: {} };
+    assert.equal((await api('POST', `${base}/web/triggers/explain`, asked)).status, 200);
     assert.equal((await api('PATCH', `${base}/web`, { archived: false })).body['archivedAt'], null);
     assert.equal((await api('DELETE', '/api/v1/orgs/acme-works')).body['code'], 'org-not-empty');
     assert.equal((await api('DELETE', `${base}/web`)).status, 204);
