@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { TestDaemon } from '../../base/testkit/daemon.ts';
+import type { GitFixture } from '../../base/testkit/git-fixture.ts';
 import {
   agentFile,
   agentNames,
@@ -88,6 +90,47 @@ describe('going back', () => {
     await repo.commit(broken);
     assert.equal(word((await syncNow(bench.daemon, 'newer'))['status']), 'failed');
     assert.equal((await shown('newer'))['quarantinedCommit'], null);
+  });
+});
+
+/** Two commits whose ids begin alike, of one tree. */
+async function twins(repo: GitFixture): Promise<readonly [string, string]> {
+  const files = { '.svc/agents/a.yaml': agentFile('twin') };
+  const first = await repo.commit(files);
+  const text = await repo.git(['cat-file', 'commit', first]);
+  for (let count = 0; ; count += 1) {
+    const other = `${text}\n${count}\n`;
+    const id = createHash('sha1')
+      .update(`commit ${Buffer.byteLength(other)}\0${other}`)
+      .digest('hex');
+    if (id.slice(0, 4) === first.slice(0, 4)) return [first, await repo.writeObject('commit', Buffer.from(other))];
+  }
+}
+
+describe('the beginning of a commit id', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+
+  it('that several applied commits have is none of them, for a rollback as for a pin', async () => {
+    const { daemon } = bench;
+    const repo = await bench.repository('twin');
+    const [one, two] = await twins(repo);
+    await bench.watch('twin');
+    await repo.git(['update-ref', 'refs/heads/main', two]);
+    assert.equal(word((await syncNow(daemon, 'twin'))['commit']), two);
+    for (const action of ['pin', 'rollback', 'rollback?dryRun=true']) {
+      const act = (commit: string) => daemon.api('POST', `P/repositories/twin/${action}`, { commit });
+      const { status, body } = await act(one.slice(0, 4));
+      assert.deepEqual([status, word(body['code'])], [400, 'invalid-body'], action);
+      assert.match(word(body['detail']), /several commits begin with/);
+    }
+    const exact = await daemon.api('POST', 'P/repositories/twin/rollback', { commit: one });
+    assert.deepEqual([exact.status, word(exact.body['to'])], [202, one]);
+    const unknown = await daemon.api('POST', 'P/repositories/twin/rollback', { commit: '0123456' });
+    assert.deepEqual([unknown.status, word(unknown.body['code'])], [409, 'nothing-to-roll-back']);
   });
 });
 

@@ -54,8 +54,18 @@ async function fullCommit(tx: Sql, repository: Repository, commit: string): Prom
   if (/^[0-9a-f]{40}([0-9a-f]{24})?$/.test(commit)) return commit;
   const known = await commitsStarting(tx, repository.id, commit);
   if (known.length === 1 && known[0] !== undefined) return known[0];
-  const what = known.length === 0 ? 'no run of this repository had' : 'several commits begin with';
-  throw new Fault('invalid', 'invalid-body', `commit: ${what} ${commit}; give the full id`);
+  throw known.length === 0 ? notOne('no run of this repository had', commit) : severalBegin(commit);
+}
+
+const notOne = (what: string, commit: string): Fault =>
+  new Fault('invalid', 'invalid-body', `commit: ${what} ${commit}; give the full id`);
+const severalBegin = (commit: string): Fault => notOne('several commits begin with', commit);
+
+/** The run to go back to. Throws Fault `invalid` for the beginning of more than one commit that was applied. */
+async function namedRun(sql: Sql, repositoryId: string, commit: string): Promise<ReconcileRow | undefined> {
+  const known = await commitsStarting(sql, repositoryId, commit, 'applied');
+  if (known.length > 1) throw severalBegin(commit);
+  return appliedRun(sql, repositoryId, commit);
 }
 
 export interface RolledBack {
@@ -94,7 +104,7 @@ async function aimOf(sql: Sql, repository: Repository, commit: string | undefine
     const text = `repository ${name} is pinned; unpin it first, or pin the other commit`;
     throw new Fault('conflict', 'repository-pinned', text);
   }
-  const run = commit === undefined ? await runBefore(sql, repository) : await appliedRun(sql, repository.id, commit);
+  const run = commit === undefined ? await runBefore(sql, repository) : await namedRun(sql, repository.id, commit);
   if (run === undefined || run.commit === null) throw nothingToRollBack(repository, commit);
   const to = run.commit;
   // The commit that is left is the one that the branch holds: a second step back does not let go of it.

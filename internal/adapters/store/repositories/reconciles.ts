@@ -198,11 +198,16 @@ export async function latestVersion(sql: Sql, projectId: string): Promise<number
   return rows[0]?.version ?? 0;
 }
 
-/** Commits of a repository's runs that begin so, at most two. */
-export async function commitsStarting(sql: Sql, repositoryId: string, beginning: string): Promise<string[]> {
+/** Commits of a repository's runs that begin so, at most two; with `applied` those that `appliedRun` finds. */
+export async function commitsStarting(
+  sql: Sql,
+  repositoryId: string,
+  beginning: string,
+  which: 'any' | 'applied' = 'any',
+): Promise<string[]> {
   const { rows } = await sql.query<{ commit: string }>(
-    `select distinct commit from svc.reconciles
-      where repository_id = $1::uuid and starts_with(commit, $2::text) limit 2`,
+    `select distinct commit from svc.reconciles r
+      where repository_id = $1::uuid and starts_with(commit, $2::text) and ${which === 'any' ? 'true' : isKept} limit 2`,
     [repositoryId, beginning],
   );
   return rows.map((row) => row.commit);
