@@ -79,6 +79,26 @@ describe('going back', () => {
     assert.equal(word((await act('steps', 'release')).body['code']), 'nothing-quarantined');
   });
 
+  it('the first commit after it can be let through where the guard holds it', async () => {
+    const { daemon } = bench;
+    const repo = await bench.repository('let-through');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('through-one') });
+    await bench.watch('let-through');
+    await repo.commit({ '.svc/agents/b.yaml': agentFile('through-two') });
+    await syncNow(daemon, 'let-through');
+    await ended(daemon, word((await act('let-through', 'rollback', {})).body['reconcileId']));
+    const { quarantinedCommit, generation } = await shown('let-through');
+    assert.notEqual(quarantinedCommit, null);
+    await repo.commit({ '.svc/agents/a.yaml': null, '.svc/agents/b.yaml': null, 'README.md': 'words' });
+    const held = await syncNow(daemon, 'let-through');
+    assert.equal(word(held['status']), 'held');
+    const after = await shown('let-through');
+    assert.deepEqual([after['quarantinedCommit'], after['generation']], [null, generation], 'no setting of a person');
+    const { status, body } = await act('let-through', 'approve', { reconcileId: word(held['id']) });
+    assert.equal(status, 202, JSON.stringify(body));
+    assert.equal(word((await ended(daemon, word(body['reconcileId'])))['status']), 'applied');
+  });
+
   it('a newer commit ends the quarantine also when it fails', async () => {
     const repo = await bench.repository('newer');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('newer-one') });

@@ -6,7 +6,12 @@ import { sha256Bytes } from '../../base/hash.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
 import { prepareMove, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
-import { type RepositoryState, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
+import {
+  endQuarantine,
+  type RepositoryState,
+  updateRepository,
+  updateState,
+} from '../../adapters/store/repositories/repositories.ts';
 import { wishFailing } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -281,5 +286,5 @@ export async function keepQuarantine(task: SyncTask, tx: Sql, commit: string, is
     return;
   }
   if (quarantinedCommit === null || pinnedCommit !== null || commit === state.appliedCommit) return;
-  await updateRepository(tx, repository.id, { quarantinedCommit: null }, now);
+  await endQuarantine(tx, repository.id, quarantinedCommit, now);
 }

@@ -160,6 +160,18 @@ export async function updateRepository(
   return rows[0]?.generation ?? null;
 }
 
+/**
+ * Lets the commit go that a rollback set aside. No setting that a person has changed: the generation stays, and with it
+ * what was planned under it, such as a run that waits for its approval.
+ */
+export async function endQuarantine(tx: Sql, id: string, commit: string, now: Date): Promise<void> {
+  await tx.query(
+    `update svc.repositories set quarantined_commit = null, updated_at = $3::timestamptz
+     where id = $1::uuid and quarantined_commit = $2::text`,
+    [id, commit, now],
+  );
+}
+
 export async function repositoryById(sql: Sql, id: string): Promise<Repository | undefined> {
   const { rows } = await sql.query<Raw>(
     `select ${selected} from ${joined} where r.id = $1::uuid`,
