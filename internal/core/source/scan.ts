@@ -117,6 +117,7 @@ function inspect(top: CST.Token, limits: SourceLimits, unclosed: Unclosed[], rep
     if (token === null || token === undefined) continue;
     const opener = openerOf(token);
     if (opener !== null) unclosed.push({ start: token.offset, opener });
+    if (token.type === 'scalar') inspectMarks(token, report);
     if (!CST.isCollection(token)) continue;
     if (depth > limits.maxDepth) return reportDepth(limits, report, token.offset);
     for (const { start, key, sep, value } of token.items) {
@@ -125,6 +126,17 @@ function inspect(top: CST.Token, limits: SourceLimits, unclosed: Unclosed[], rep
       open.push({ token: value, depth: depth + 1 }, { token: key, depth: depth + 1 });
     }
   }
+}
+
+/**
+ * A byte order mark that is not in quotes or a block: nobody sees it, and the line that begins with it stands at the left margin,
+ * where a key of another name is ignored without a word.
+ */
+function inspectMarks({ source, offset }: CST.FlowScalar, report: Report): void {
+  const at = source.indexOf('\ufeff');
+  if (at === -1) return;
+  const message = 'A byte order mark stands inside the file';
+  report('yaml-syntax', message, offset + at, 1, 'Remove it; only the beginning of a file may have one.');
 }
 
 /** What opens a token that nothing closes, or null. */

@@ -190,6 +190,18 @@ test('a byte order mark is accepted and counts for nothing', () => {
   }
 });
 
+problem(
+  'a byte order mark at the beginning of another line does not take the line out of its map',
+  'a:\n  b: 1\n\ufeff  c: 2\n',
+  ['3:1 error yaml-syntax'],
+);
+problem(
+  'nor in a key, a value, a list or before a comment',
+  'a\ufeff: 1\nb: \ufeffx\nc:\n- d\n\ufeff- e\n\ufeff# f\n',
+  ['1:2 error yaml-syntax', '2:4 error yaml-syntax', '5:1 error yaml-syntax'],
+);
+problem('text in quotes and in blocks may hold one', 'a: "\ufeffx"\nb: |\n  \ufeffx\n', []);
+
 test('a file over its bound is not even decoded', () => {
   const source = readSource('a.yaml', new Uint8Array(1024 * 1024 + 1));
   assert.deepEqual(
