@@ -76,6 +76,7 @@ const yaml: readonly Row[] = [
   ['a: !!int foo\n'],
   ['a: .inf\nb: .nan\nc: -.inf\n'],
   ['a: "x\\0y"\n'],
+  ['a:\n  b: c\n\ufeff  d: e\n'],
   ['a: "\\ud800"\n'],
   ['- a\n- b\n'],
   ['just text\n'],
