@@ -161,6 +161,17 @@ test('a key that a layer left over in a map within another says where the kind o
   );
 });
 
+test('so it is where appends were joined before they found their base', () => {
+  const layers = (inner: string, outer: string) =>
+    diagnose('imports: [../fragments/base.yaml, ../fragments/outer.yaml]\n', {
+      '.svc/fragments/base.yaml': encoder.encode('initialPrompt: a text that is longer than both\n'),
+      '.svc/fragments/outer.yaml': encoder.encode(`imports: inner.yaml\ninitialPrompt: {append: " ${outer}"}\n`),
+      '.svc/fragments/inner.yaml': encoder.encode(`initialPrompt: {append: " ${inner}"}\n`),
+    }).map(({ code, file, line, column }) => `${code} ${file} ${line}:${column}`);
+  assert.deepEqual(layers('{{ payload.x }}', 'b'), ['payload-prefix .svc/fragments/inner.yaml 1:25']);
+  assert.deepEqual(layers('b', '{{ payload.x }}'), ['payload-prefix .svc/fragments/outer.yaml 2:25']);
+});
+
 test('paths that payloads have, and those that a caller may add, are not told', () => {
   for (const body of silent) assert.deepEqual(told(diagnose(body)), [], body);
 });
