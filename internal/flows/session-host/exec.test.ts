@@ -14,7 +14,7 @@ import { createHostBench, type HostBench } from './host-testkit.ts';
 import { reapEnded } from './sandboxes.ts';
 
 const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
-const value = 'sesame-of-the-program';
+const value = 'sésame-of-the-program';
 
 describe('svc session exec', () => {
   let bench: HostBench;

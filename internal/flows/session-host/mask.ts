@@ -2,35 +2,30 @@
 // harness quotes the address of its model in errors, and an agent prints its environment; both end here.
 
 import type { Json, JsonObject } from '../../domain/json.ts';
+import { formsOf } from './mask-forms.ts';
 
 const maskedText = '***';
 /** Shorter ones would blank out ordinary words. */
 const charsMin = 4;
-/** Lines of a value of several, such as a key's: one alone tells enough. */
-const lineCharsMin = 16;
 
 /** Filled by a launch, asked by whatever writes down what its harness said. */
 export class Mask {
-  /** Longest first: one may be part of another. */
+  readonly #hidden = new Set<string>();
+  /** In all forms; longest first: one may be part of another. */
   #values: readonly string[] = [];
   #scrub: (text: string) => string = (text) => text;
 
-  /** Hides values from now on, also as JSON and in base64 they are written. */
+  /** Hides values from now on, in whatever form they are written. */
   hide(values: readonly string[]): void {
-    const forms = values.flatMap((value) => [
-      value,
-      value.trim(),
-      JSON.stringify(value).slice(1, -1),
-      Buffer.from(value).toString('base64'),
-      ...value.split(/\r?\n/).filter((line) => line.length >= lineCharsMin),
-    ]);
+    const forms = values.filter((value) => !this.#hidden.has(value)).flatMap(formsOf);
+    for (const value of values) this.#hidden.add(value);
     const all = new Set([...this.#values, ...forms.filter((form) => form.length >= charsMin)]);
     this.#values = [...all].sort((a, b) => b.length - a.length);
   }
 
-  /** All that is hidden, in all its forms. */
+  /** All that is hidden, as it was given. */
   get hidden(): readonly string[] {
-    return this.#values;
+    return [...this.#hidden];
   }
 
   /** What else a text goes through. */
@@ -44,13 +39,15 @@ export class Mask {
 
   /** So many characters at the end of a text may be the beginning of what is hidden: wait for what follows. */
   open(text: string): number {
-    const open = this.#values.map((value) => {
-      for (let length = Math.min(value.length - 1, text.length); length > 0; length -= 1) {
-        if (text.endsWith(value.slice(0, length))) return length;
+    let most = 0;
+    for (const value of this.#values) {
+      const first = value.charAt(0);
+      let at = text.indexOf(first, Math.max(0, text.length - value.length + 1));
+      for (; at !== -1 && text.length - at > most; at = text.indexOf(first, at + 1)) {
+        if (value.startsWith(text.slice(at))) most = text.length - at;
       }
-      return 0;
-    });
-    return Math.max(0, ...open);
+    }
+    return most;
   }
 
   /** A text whose end was cut off, perhaps in the middle of what is hidden. */
