@@ -3,7 +3,7 @@
 // it. Cancelling explains an error that follows it; it does not explain one that the gateway refused.
 
 import { fieldsOf, numberOf, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
-import type { FailureCause, ModelEvidence, TokenUsage, TurnOutcome } from './types.ts';
+import { type FailureCause, failureCharsMax, type ModelEvidence, type TokenUsage, type TurnOutcome } from './types.ts';
 
 /** What the connection noted while a turn ran. */
 export interface TurnFacts {
@@ -26,7 +26,6 @@ interface Failure {
 
 const authRequired = -32000;
 const requestCancelled = -32800;
-const messageCharsMax = 2_000;
 
 /** By HTTP status of the last model call; 0 is a connection that failed. */
 export function failureOfStatus(status: number): Failure | undefined {
@@ -128,7 +127,7 @@ function failed(failure: Failure, message: string, usage: TokenUsage | undefined
     kind: 'failed',
     cause: failure.cause,
     retryable: failure.retryable,
-    message: message.slice(0, messageCharsMax),
+    message: message.slice(0, failureCharsMax),
     ...(usage !== undefined && { usage }),
   };
 }

@@ -103,6 +103,13 @@ export interface OpenedSession {
   readonly refusedCalls: readonly string[];
 }
 
+/** Bytes of what only names something: a title, a kind, an id. */
+export const nameBytesMax = 1_024;
+/** An entry of a plan has this part of the bytes that a text has. */
+export const planPart = 16;
+/** Characters of why a turn failed. */
+export const failureCharsMax = 2_000;
+
 /** What a harness tells while it works. Texts are bounded (`Limits.maxTextBytes`); `truncated` says where one was cut. */
 export type HarnessUpdate =
   | { readonly kind: 'text'; readonly text: string; readonly truncated?: true }

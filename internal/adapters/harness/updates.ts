@@ -1,7 +1,7 @@
 // From the wire's session updates to our own closed list, and the marks of failure and activity that a turn's
 // classification needs. Pure. Unknown kinds of update are nothing to us; a malformed one of a known kind is nothing too.
 
-import type { HarnessUpdate } from './types.ts';
+import { type HarnessUpdate, nameBytesMax, planPart } from './types.ts';
 
 type Fields = { readonly [key: string]: unknown };
 
@@ -27,8 +27,6 @@ export function cut(text: string, maxBytes: number): Cut {
   return { text: bytes.subarray(0, end).toString('utf8'), truncated: true };
 }
 
-/** Bytes of what only names something: a title, a kind, an id. */
-const nameBytesMax = 1_024;
 /** A name, where it is one. */
 export const nameOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? cut(value, nameBytesMax).text : undefined;
@@ -134,7 +132,7 @@ function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUp
 function planOf(fields: Fields, maxBytes: number): HarnessUpdate {
   const entries = (Array.isArray(fields['entries']) ? fields['entries'] : []).slice(0, 200).map((entry) => {
     const { content, status } = fieldsOf(entry);
-    return { text: cut(textOf(content) ?? '', maxBytes / 16).text, status: nameOf(status) ?? 'pending' };
+    return { text: cut(textOf(content) ?? '', maxBytes / planPart).text, status: nameOf(status) ?? 'pending' };
   });
   return { kind: 'plan', entries };
 }

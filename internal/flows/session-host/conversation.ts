@@ -2,7 +2,7 @@
 // as core/session says; an interrupting message ends the turn in flight first. Every step is a fenced write: where one
 // changes nothing the session belongs to somebody else, and this process lets go.
 
-import type { HarnessUpdate, TurnOutcome } from '../../adapters/harness/types.ts';
+import { failureCharsMax, type HarnessUpdate, type TurnOutcome } from '../../adapters/harness/types.ts';
 import { blockSession, type ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { RunningTurn } from '../../adapters/store/sessions/holds.ts';
 import { beginTurn, endTurn, stopTurn } from '../../adapters/store/sessions/turns.ts';
@@ -318,7 +318,8 @@ export class Conversation {
     }
     if (outcome.kind !== 'failed') return { kind: 'done' };
     const { cause, retryable } = outcome;
-    const reason = this.mask.apply(outcome.message);
+    const { message } = outcome;
+    const reason = message.length < failureCharsMax ? this.mask.apply(message) : this.mask.applyToCut(message);
     if (cause !== 'spend_cap') return { kind: 'failed', cause, retryable, reason };
     if (reached !== undefined) return { kind: 'failed', cause, retryable, reason: reached };
     // No cap of ours: the provider itself wants money, which no waiting for a day or month brings.

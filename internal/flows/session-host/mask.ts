@@ -56,6 +56,12 @@ export class Mask {
     return masked.slice(0, masked.length - this.open(masked));
   }
 
+  /** A text of so many bytes at most: one that is as long may be the beginning of what was said. */
+  applyWithin(text: string, bytesMax: number): string {
+    const characterBytesMax = 4;
+    return Buffer.byteLength(text) > bytesMax - characterBytesMax ? this.applyToCut(text) : this.apply(text);
+  }
+
   applyToJson(value: JsonObject): JsonObject {
     const walk = (each: Json): Json => {
       if (typeof each === 'string') return this.apply(each);

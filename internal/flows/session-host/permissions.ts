@@ -1,7 +1,12 @@
 // Permission requests under `approvals: prompt`: written down, shown to people, waited for. A turn that is cancelled takes
 // its requests with it.
 
-import type { PermissionDecision, PermissionRequest } from '../../adapters/harness/types.ts';
+import {
+  defaultLimits,
+  nameBytesMax,
+  type PermissionDecision,
+  type PermissionRequest,
+} from '../../adapters/harness/types.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { askPermission, closePermission, permissionState } from '../../adapters/store/sessions/permissions.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -42,11 +47,13 @@ export class Permissions {
     const { db, runtime } = this.#ctx;
     const id = runtime.uuid();
     const now = runtime.now();
-    const title = this.#mask.apply(request.title);
+    const title = this.#mask.applyWithin(request.title, nameBytesMax);
+    const input =
+      request.input === undefined ? undefined : this.#mask.applyWithin(request.input, defaultLimits.maxTextBytes);
     const asked: JsonObject = this.#mask.applyToJson({
       callId: request.callId,
       category: request.category,
-      ...(request.input !== undefined && { input: request.input }),
+      ...(input !== undefined && { input }),
       options: request.options.map((one) => ({ ...one })),
     });
     const isAsked = await withRetry(this.#ctx, () =>

@@ -1,9 +1,11 @@
-// Values of secrets in what a session says, in whatever form a program writes them.
+// Values of secrets in what a session says, in whatever form a program writes them, and where a text of theirs is cut.
 
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
 
+const root = join(import.meta.dirname, '../../..');
 const value = `gé/heim+"w0rt&'=~ {4}`;
 const idle = ({ state, body }: Pick<SessionView, 'state' | 'body'>): boolean =>
   state === 'idle' && Number(body['inbox']?.['pending']) + Number(body['inbox']?.['inFlight']) === 0;
@@ -36,10 +38,11 @@ const forms: readonly (readonly [form: string, part: string])[] = [
 describe('what a session says', () => {
   let bench: HostBench;
   before(async () => {
-    bench = await createHostBench();
+    const harnessBCommand = [process.execPath, join(root, 'testdata/raw-agent/agent.ts')];
+    bench = await createHostBench({ config: { harnessBCommand } });
     assert.ok((await bench.daemon.api('PUT', 'P/secrets/key', { value })).status < 300);
     const env = { KEY: { $secret: 'key' } };
-    await bench.apply({ a: { env } });
+    await bench.apply({ a: { env }, raw: { env, harness: 'harness-b' } });
   });
   after(() => bench.stop());
 
@@ -52,6 +55,30 @@ describe('what a session says', () => {
     for (const [at, [, part]] of forms.entries()) {
       const line = /.*/.exec(said.slice(said.indexOf(`form ${at}: `)))?.[0] ?? '';
       assert.ok(line.includes('***') && !line.includes(part), line);
+    }
+  });
+
+  it('holds no beginning of a secret where a text, a title or an input of a call was too long and was cut', async () => {
+    const update = (more: object): string => {
+      const params = { sessionId: '$S', update: { toolCallId: 'c', ...more } };
+      return JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params });
+    };
+    const content = [{ type: 'content', content: { type: 'text', text: `$X${value}` } }];
+    const cut = (big: number, ...lines: string[]): string => JSON.stringify({ big, lines });
+    const orders = [
+      cut(65_536 - 12, update({ sessionUpdate: 'tool_call_update', status: 'completed', content })),
+      cut(1_024 - 12, update({ sessionUpdate: 'tool_call', title: `$X${value}` })),
+      cut(65_536 - 12, update({ sessionUpdate: 'tool_call', title: 'reads', rawInput: `$X${value}` })),
+      cut(
+        4_096 - 12,
+        update({ sessionUpdate: 'plan', entries: [{ content: `$X${value}`, priority: 'low', status: 'pending' }] }),
+      ),
+    ];
+    for (const order of orders) {
+      const session = await bench.start('raw', order);
+      const { messages } = await bench.until(session, idle);
+      const told = JSON.stringify(messages.filter(({ role }) => role !== 'user'));
+      assert.ok(told.includes('x'.repeat(1_000)) && !told.includes('heim'), told.replace(/x{20,}/g, 'x…x'));
     }
   });
 });

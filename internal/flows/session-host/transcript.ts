@@ -5,7 +5,14 @@
 import { appendTranscript, type TranscriptEntry } from '../../adapters/store/sessions/turns.ts';
 import type { Lease } from '../../adapters/store/sessions/hosts.ts';
 import { moveHold } from '../../adapters/store/sessions/holds.ts';
-import type { HarnessFollower, HarnessUpdate, HarnessWriting } from '../../adapters/harness/types.ts';
+import {
+  defaultLimits,
+  type HarnessFollower,
+  type HarnessUpdate,
+  type HarnessWriting,
+  nameBytesMax,
+  planPart,
+} from '../../adapters/harness/types.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import type { Mask } from './mask.ts';
@@ -42,7 +49,7 @@ export class Transcript implements HarnessFollower {
       this.#say(update.kind, update.truncated ? this.#mask.applyToCut(update.text) : update.text);
     } else {
       this.#skip = 0;
-      this.#add(entryOf(update));
+      this.#add(entryOf(update, this.#mask));
     }
     this.progress.saw(end, this.#isWhole());
     if (this.#entries.length >= limits.rows) await this.#write();
@@ -167,33 +174,42 @@ const detail = (members: { readonly [name: string]: string | boolean | undefined
     Object.entries(members).filter((pair): pair is [string, string | boolean] => pair[1] !== undefined),
   );
 
-function entryOf(update: Exclude<HarnessUpdate, { kind: 'text' | 'thought' | 'usage' }>): TranscriptEntry | undefined {
+/** What was said as a line; where it may have been cut, nothing hidden begins at its end. */
+function entryOf(
+  update: Exclude<HarnessUpdate, { kind: 'text' | 'thought' | 'usage' }>,
+  mask: Mask,
+): TranscriptEntry | undefined {
+  const whole = (said: string): string => mask.applyWithin(said, defaultLimits.maxTextBytes);
+  const name = (said: string): string => mask.applyWithin(said, nameBytesMax);
   switch (update.kind) {
     case 'tool_started': {
-      const { callId, category, input, truncated } = update;
+      const { callId, category, truncated } = update;
+      const input = update.input === undefined ? undefined : whole(update.input);
       return {
         role: 'tool',
         kind: 'tool_call',
-        text: update.title,
+        text: name(update.title),
         detail: detail({ callId, category, input, truncated }),
       };
     }
     case 'tool_updated':
       return undefined;
     case 'tool_finished': {
-      const { callId, status, title, truncated } = update;
+      const { callId, status, truncated } = update;
+      const title = update.title === undefined ? undefined : name(update.title);
       return {
         role: 'tool',
         kind: 'tool_result',
-        text: update.text ?? '',
+        text: whole(update.text ?? ''),
         detail: detail({ callId, status, title, truncated }),
       };
     }
     case 'plan': {
-      const text = update.entries.map((one) => `[${one.status}] ${one.text}`).join('\n');
-      return { role: 'assistant', kind: 'plan', text };
+      const most = defaultLimits.maxTextBytes / planPart;
+      const entries = update.entries.map((one) => `[${one.status}] ${mask.applyWithin(one.text, most)}`);
+      return { role: 'assistant', kind: 'plan', text: entries.join('\n') };
     }
     case 'notice':
-      return { role: 'system', kind: 'notice', text: update.text, detail: { severity: update.severity } };
+      return { role: 'system', kind: 'notice', text: whole(update.text), detail: { severity: update.severity } };
   }
 }
