@@ -91,4 +91,33 @@ describe('what a code host tells in pages', () => {
     assert.deepEqual([told(first), first['more'], first['next'], first['total_count']], [30, true, 2, 40]);
     assert.deepEqual([told(second), second['more'], second['next']], [10, false, undefined]);
   });
+
+  it('is cut between characters, never within one', async () => {
+    await bench.app.git.commit({ 'long.txt': `${'x'.repeat(379_999)}${'😀'.repeat(100)}` });
+    const jobs = [1, 2].map((id) => ({
+      ...{ id: 3_000 + id, name: `job ${id}`, status: 'completed', conclusion: 'failure' },
+      log: `${'😀'.repeat(200_000)}x`,
+    }));
+    const run = {
+      workflowId: 1,
+      name: 'ci',
+      status: 'completed',
+      conclusion: 'failure',
+      headSha: '',
+      headBranch: 'main',
+    };
+    bench.app.runs.push({ id: 9, ...run, attempt: 1, jobs });
+    const file = await done('get_file_contents', { path: 'long.txt' });
+    const one = await done('get_job_logs', { job_id: 3_001 });
+    const two = await done('get_job_logs', { run_id: 9, failed_only: true });
+    bench.sim.fault = ({ path }) =>
+      path.includes('/pulls/')
+        ? { kind: 'after', status: 200, body: `${'x'.repeat(379_999)}${'😀'.repeat(100)}` }
+        : null;
+    const diff = await done('pull_request_read', { method: 'get_diff', pullNumber: 1 });
+    bench.sim.fault = () => null;
+    for (const text of [file['content'], diff['diff'], one['logs_content'], two['logs']?.[0]?.['logs_content']]) {
+      assert.ok(String(text).length > 100_000 && String(text).isWellFormed(), JSON.stringify(String(text).slice(0, 3)));
+    }
+  });
 });

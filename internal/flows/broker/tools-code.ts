@@ -76,7 +76,7 @@ function contentOf(bytes: Buffer): JsonObject {
     said = undefined;
   }
   const whole = said ?? bytes.toString('base64');
-  const content = whole.slice(0, shownBytesMax);
+  const content = whole.slice(0, shownBytesMax).toWellFormed();
   return {
     encoding: said === undefined ? 'base64' : 'utf-8',
     content,

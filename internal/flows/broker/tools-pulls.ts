@@ -234,7 +234,7 @@ const pullRequestRead: BrokerTool = {
         const asked = { path: `/pulls/${at}`, accept, isPlain: true, mostBytes: 32 * 1024 * 1024 };
         const { bytes } = await codehost.read(asked);
         const diff = bytes.toString('utf8');
-        const cut = diff.slice(0, 380_000);
+        const cut = diff.slice(0, 380_000).toWellFormed();
         return { diff: cut, more: cut.length < diff.length };
       }
       case 'get_files':

@@ -76,7 +76,7 @@ async function logOf(codehost: CodehostCall, job: number, lines: number): Promis
   const { bytes } = await signedText(codehost, `/actions/jobs/${job}/logs`);
   const all = bytes.toString('utf8').split('\n');
   const kept = all.slice(-lines).join('\n');
-  return { job_id: job, logs_content: kept.slice(-300_000), original_length: all.length };
+  return { job_id: job, logs_content: kept.slice(-300_000).toWellFormed(), original_length: all.length };
 }
 
 /** A run has a job for each place of its matrix, which may be several pages. */
@@ -103,7 +103,11 @@ async function jobLogs(codehost: CodehostCall, input: JsonObject): Promise<Json>
   const share = Math.floor(300_000 / Math.max(1, told.length));
   for (const job of told) {
     const log = await logOf(codehost, Number(job['id']), lines);
-    logs.push({ ...log, job_name: job['name'], logs_content: (textAt(log['logs_content']) ?? '').slice(-share) });
+    logs.push({
+      ...log,
+      job_name: job['name'],
+      logs_content: (textAt(log['logs_content']) ?? '').slice(-share).toWellFormed(),
+    });
   }
   const more = failed.length > told.length;
   return { run_id: run, total_jobs: jobs.length, failed_jobs: failed.length, logs, more };

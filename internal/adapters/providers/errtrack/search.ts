@@ -78,9 +78,9 @@ function issuesIn(text: string): FoundIssue[] {
     } else if (current !== undefined) {
       const title = /^\*\*(.+)\*\*\s*$/.exec(line)?.[1];
       const field = fieldPattern.exec(line);
-      if (title !== undefined && current['title'] === '') current['title'] = title.slice(0, fieldMax);
+      if (title !== undefined && current['title'] === '') current['title'] = title.slice(0, fieldMax).toWellFormed();
       else if (field !== null)
-        current[keys[(field[1] ?? '').toLowerCase()] ?? ''] = (field[2] ?? '').slice(0, fieldMax);
+        current[keys[(field[1] ?? '').toLowerCase()] ?? ''] = (field[2] ?? '').slice(0, fieldMax).toWellFormed();
     }
   }
   return found as unknown as FoundIssue[];
