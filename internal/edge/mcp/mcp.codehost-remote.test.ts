@@ -129,7 +129,11 @@ describe('the provider’s own tool server, where one is configured', () => {
     const at = { owner: 'acme', repo: 'app' };
     const seat = await bench.agent('fetcher', { 'acme/app': everything });
     const file = `http://127.0.0.1:${(server.address() as AddressInfo).port}/files/1/report.bin`;
-    const made = await seat.call('issue_write', { ...at, method: 'create', title: 'See', body: file }, 'code');
+    const made = await seat.call(
+      'issue_write',
+      { ...at, method: 'create', title: 'See', body: `It is at ${file}.` },
+      'code',
+    );
     await seat.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
     const write = async (): Promise<void> => undefined;
     bench.daemon.ctx.host?.places.set(seat.session, {

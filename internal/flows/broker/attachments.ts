@@ -1,7 +1,7 @@
 // Attachments: an address that stood in the session's event or in an answer to it is fetched and written into its sandbox.
 // The token goes to the host's own addresses alone; redirects are followed without it, each held to the network rules.
 
-import { fetchSigned } from '../../adapters/providers/codehost/codehost.ts';
+import { addressIn, fetchSigned } from '../../adapters/providers/codehost/codehost.ts';
 import { eventById } from '../../adapters/store/events/event-reads.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { eventsOfSession, knowsAddress, noteAddresses } from '../../adapters/store/outbox/drafts.ts';
@@ -25,7 +25,7 @@ const isAllowed = (ctx: FlowContext, address: string): boolean => {
 
 /** Keeps the addresses of attachments that an answer holds: the session may download them. */
 export async function noteAnswer(ctx: FlowContext, sessionId: string, answer: Json): Promise<void> {
-  const found = new Set(textsOf(answer).join('\n').match(addressPattern) ?? []);
+  const found = new Set(addressesIn(answer));
   await noteAddresses(
     ctx.db,
     sessionId,
@@ -38,11 +38,14 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
   for (const id of await eventsOfSession(ctx.db, caller.sessionId)) {
     const event = await eventById(ctx.db, caller.project.id, id);
     // What is stored is the text of the payload; null where its body is gone with its partition.
-    const said = textsOf(event === undefined ? null : routedPayload(event)).join('\n');
-    if ((said.match(addressPattern) ?? []).some((one) => one === address)) return true;
+    if (addressesIn(event === undefined ? null : routedPayload(event)).includes(address)) return true;
   }
   return false;
 }
+
+/** Every address in a value, as it stands there and as one within a sentence is read. */
+const addressesIn = (value: Json): string[] =>
+  (textsOf(value).join('\n').match(addressPattern) ?? []).flatMap((one) => [one, addressIn(one)]);
 
 /** Every text of a value, as it was meant: in JSON some characters are written otherwise. */
 function textsOf(value: Json | undefined, found: string[] = []): string[] {

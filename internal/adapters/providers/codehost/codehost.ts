@@ -6,7 +6,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export { installationChangeOf, installationOf, readInstallation } from './installation.ts';
 export { type CodehostDelivery, mentionedAs, normalize } from './normalize.ts';
-export { idAndUrl, isBotLogin } from './parts.ts';
+export { addressIn, idAndUrl, isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, RefusedCall } from './api.ts';
 export { callMcp } from './mcp.ts';

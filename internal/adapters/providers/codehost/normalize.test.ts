@@ -240,6 +240,19 @@ describe('derived facts', () => {
     ]);
   });
 
+  it('an address within a sentence is listed as the host links it: without what follows it', () => {
+    const body = example('issue_comment', 'created');
+    const at = 'https://github.com/user-attachments/files';
+    const text = `see ${at}/1/a.log. And ${at}/2/b.log, (${at}/3/c.log), **${at}/4/d.log**! Was it "${at}/no"? ${at}/5/e.log:`;
+    const comment = { ...objectAt(body['comment']), body: text };
+    const { payload } = event(normalize('issue_comment', 'd', { ...body, comment }, self));
+    const listed = part(payload, 'codehost', 'issueComment', 'attachments') as unknown as { url: string }[];
+    assert.deepEqual(
+      listed.map(({ url }) => url),
+      ['1/a.log', '2/b.log', '3/c.log', '4/d.log', '5/e.log'].map((file) => `${at}/${file}`),
+    );
+  });
+
   it('a linked address beyond any that a file has is not looked at to its end', () => {
     const body = example('issue_comment', 'created');
     const listed = (text: string): unknown => {

@@ -2,6 +2,7 @@
 
 import { idAt, listAt, objectAt, presentOf, presentOrUndefined, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { withoutEnd } from '../../../domain/text.ts';
 
 export function repositoryOf(value: Json | undefined): JsonObject {
   const repository = objectAt(value);
@@ -118,11 +119,13 @@ export function issueOf(value: JsonObject, body: JsonObject): JsonObject {
   });
 }
 
-// A video is attached as its bare address. Links follow each other without a space, so that each is looked at no further
+// A video is attached as its bare address, which may stand within a sentence. Links follow each other without a space, so that each is looked at no further
 // than an address goes: anybody may write a comment, and to its end from each of them is quadratic.
 const linkShape =
-  /\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]{1,1992})\)|<(?:img|video)[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"|(?<=^|\s)(https?:\/\/[^\s<>()]+)/g;
+  /\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]{1,1992})\)|<(?:img|video)[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"|(?<=(?:^|\s)[(*_~]{0,2})(https?:\/\/[^\s<>()]+)/g;
 const attachmentShape = /\/user-attachments\/(assets|files)\/|^https:\/\/(private-)?user-images\.|\/files\/\d+\//;
+/** Of a bare address, what the host links: the signs behind it are the sentence's. */
+export const addressIn = (bare: string): string => withoutEnd(bare, `?!.,:;*_~'"`);
 const attachmentsMax = 50;
 /** As long as the host lets a text be; what is behind it in a delivery is looked at by nobody. */
 const textChars = 65_536;
@@ -131,7 +134,7 @@ const textChars = 65_536;
 function attachmentsOf(text: string): JsonObject[] {
   const found: JsonObject[] = [];
   for (const [, label, linked, image, bare] of text.slice(0, textChars).matchAll(linkShape)) {
-    const url = linked ?? image ?? bare ?? '';
+    const url = linked ?? image ?? addressIn(bare ?? '');
     if (!attachmentShape.test(url) || found.length === attachmentsMax) continue;
     found.push({ name: label || (url.split('/').at(-1) ?? ''), url });
   }
