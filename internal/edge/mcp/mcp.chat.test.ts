@@ -70,6 +70,17 @@ describe('chat tools', () => {
     assert.deepEqual(await newestCall().then((row) => [row?.tool, row?.status]), ['chat_send', 'done']);
   });
 
+  it('call nobody within the signs of emphasis either, and leave names that hold such a word as they are', async () => {
+    for (const [text, said] of [
+      ['_@here_ and __@everyone__, ~_@channel_~', '_@\u200bhere_ and __@\u200beveryone__, ~_@\u200bchannel_~'],
+      ['**@Channel**_', '**@\u200bChannel**_'],
+      ['my_@channel @channel_one @here2 a_@here_', 'my_@channel @channel_one @here2 a_@here_'],
+    ] as const) {
+      const { isError } = await call('chat_send', { channelId: 'C1', text });
+      assert.deepEqual([isError, sim.channels.get('C1')?.at(-1)?.text], [false, said]);
+    }
+  });
+
   it('refuse what is too long, and what names no place or no connection, before anything is sent', async () => {
     const before = posts();
     for (const [code, input, alias] of [

@@ -274,11 +274,14 @@ export type Format = 'markdown' | 'mrkdwn';
 const most = { markdown: 12_000, mrkdwn: 40_000 } as const;
 const mark = '\u200b';
 
+/** A call at the beginning of a word. Underscores are of the word within one, and signs of emphasis around it. */
+const called = /@(?<![\p{L}\p{N}]_*@)(?=(?:channel|here|everyone)(?!_*[\p{L}\p{N}])|subteam\^)/giu;
+
 /** Puts a character without width behind the first one of every word that calls more than a person. */
 export function withoutBroadcasts(text: string, format: Format): string {
   const tokens = text.replace(/<(?=!(?:channel|here|everyone|subteam\^))/gi, `<${mark}`);
   if (format === 'mrkdwn') return tokens;
-  return tokens.replace(/(?<![\p{L}\p{N}_])@(?=(?:channel|here|everyone)(?![\p{L}\p{N}_])|subteam\^)/giu, `@${mark}`);
+  return tokens.replace(called, `@${mark}`);
 }
 
 /** The arguments that say it. Throws Fault `too-large`: nothing is sent in parts. */
