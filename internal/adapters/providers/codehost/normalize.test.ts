@@ -225,6 +225,22 @@ describe('derived facts', () => {
     assert.match(String(part(comment, 'codehost', 'issueComment', 'previous', 'body')), /totally right/);
   });
 
+  it('a check is of the pull requests of its own repository, whatever those of forks have the same commit', () => {
+    const body = example('check_run', 'completed');
+    const run = objectAt(body['check_run']);
+    const [own] = run['pull_requests'] as unknown as JsonObject[];
+    const repo = { id: 1, url: 'https://api.github.com/repos/fork/Hello-World', name: 'Hello-World' };
+    const forks = { ...own, number: 77, base: { ...objectAt(own?.['base']), repo } };
+    const told = (...pulls: unknown[]) =>
+      event(normalize('check_run', 'd', { ...body, check_run: { ...run, pull_requests: pulls as never } }, self));
+    const both = told(forks, own);
+    assert.deepEqual(both.target, { type: 'codehost.pull_request', key: 'Codertocat/Hello-World#2' });
+    assert.deepEqual(part(both.payload, 'codehost', 'checkRun', 'pullRequestNumbers'), [2]);
+    const none = told(forks);
+    assert.equal(none.target, undefined);
+    assert.equal(part(none.payload, 'codehost', 'checkRun', 'headIsCurrent'), undefined);
+  });
+
   it('files that were attached to a comment are listed', () => {
     const body = example('issue_comment', 'created');
     const text =

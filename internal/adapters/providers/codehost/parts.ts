@@ -175,9 +175,15 @@ export function reviewCommentOf(value: JsonObject, body: JsonObject): JsonObject
   });
 }
 
-/** `headIsCurrent` is absent where the check belongs to no pull request. */
+/**
+ * `headIsCurrent` is absent where the check belongs to no pull request. The host tells every one that has its commit, those
+ * of other repositories too: their numbers are others' here.
+ */
 export function checkRunOf(value: JsonObject, body: JsonObject): JsonObject {
-  const pulls = listAt(value['pull_requests']).map(objectAt);
+  const here = idAt(objectAt(body['repository'])['id']);
+  const pulls = listAt(value['pull_requests'])
+    .map(objectAt)
+    .filter((pull) => (idAt(objectAt(objectAt(pull['base'])['repo'])['id']) ?? here) === here);
   const sha = value['head_sha'];
   return presentOf({
     id: value['id'],
