@@ -57,3 +57,44 @@ test('a line of very many values, or that is no object, never becomes values; it
     assert.deepEqual(texts, line.includes('usage') ? ['{"input_tokens":7}'] : [], line.slice(0, 40));
   }
 });
+
+test('a stream tells its usage however its lines are framed', () => {
+  const told = { input_tokens: 70, output_tokens: 30 };
+  const events = [
+    { type: 'response.created', response: { id: 'r' } },
+    { type: 'response.completed', response: { id: 'r', model: 'm', usage: told } },
+  ];
+  const framed = (data: (text: string) => string, end: string): string =>
+    events.map((one) => `event: ${one.type}${end}${data(JSON.stringify(one))}${end}${end}`).join('');
+  const plain = (text: string): string => `data: ${text}`;
+  const inLines = (end: string) => (text: string) =>
+    JSON.stringify(JSON.parse(text), null, 1)
+      .split('\n')
+      .map((line) => `data: ${line}`)
+      .join(end);
+  const cases: readonly (readonly [string, string])[] = [
+    ['LF', framed(plain, '\n')],
+    ['CRLF', framed(plain, '\r\n')],
+    ['CR', framed(plain, '\r')],
+    ['several lines', framed(inLines('\n'), '\n')],
+    ['several lines, CRLF', framed(inLines('\r\n'), '\r\n')],
+    ['no space, and nothing between', events.map((one) => `data:${JSON.stringify(one)}\n`).join('')],
+    ['a mark in front, comments between', `\uFEFFdata: {}\n\n: ping\n\n${framed(plain, '\n: x\n')}`],
+    ['a broken event before', `data: {"a":\ndata: 1\n\n${framed(plain, '\n')}`],
+    ['a broken line before', `data: {"a":\n${framed(plain, '\n')}`],
+    ['without its last end', framed(inLines('\n'), '\n').trimEnd()],
+  ];
+  for (const [how, text] of cases) {
+    for (const size of [1, 7, 100_000]) {
+      const meter = createMeter('responses', { sse: true, inputTokens: 1 });
+      const bytes = Buffer.from(text);
+      for (let at = 0; at < bytes.length; at += size) meter.push(bytes.subarray(at, at + size));
+      const { usage } = meter.end();
+      assert.deepEqual(
+        [usage?.inputTokens, usage?.outputTokens, usage?.estimated],
+        [70, 30, false],
+        `${how} by ${size}`,
+      );
+    }
+  }
+});

@@ -1,6 +1,7 @@
 // Reads the usage of an answer while it passes by: chunks go in, nothing is held back, at most one line is kept.
 
 import type { Usage } from '../../../core/money/money.ts';
+import { exceedsValues } from '../../../domain/depth.ts';
 import { keepText, readLines } from './lines.ts';
 import { charactersPerToken } from './request.ts';
 import { isData, messagesUsage, parsed, reportedUsage, usageInTail } from './usage.ts';
@@ -47,15 +48,49 @@ const unseen = (): Seen => ({ usage: {}, isFinal: false, characters: 0, searches
 export function createMeter(wire: Wire, options: { readonly sse: boolean; readonly inputTokens: number }): Meter {
   const seen = unseen();
   if (!options.sse) return plainMeter(wire, seen, options.inputTokens);
+  const events = readEvents(wire, seen);
   const reader = readLines(limits, (text, isCut) => {
-    if (isCut) tail(wire, seen, text);
-    else if (text.startsWith('data:')) event(wire, seen, parsed(text.slice(5)));
+    if (isCut) events.cut(text);
+    // A line may end in a carriage return alone, which JSON never holds.
+    else for (const line of text.includes('\r') ? text.split('\r') : [text]) events.line(line);
   });
   return {
     push: (chunk) => reader.push(chunk),
     end() {
       reader.end();
+      events.line('');
       return result(wire, seen, options.inputTokens);
+    },
+  };
+}
+
+/** The data of events, whose senders may write it in several lines each. */
+function readEvents(wire: Wire, seen: Seen): { line(text: string): void; cut(text: string): void } {
+  /** What began as an object, and is none yet. */
+  let begun: string | undefined;
+  const end = (): void => {
+    // A single line was looked at already.
+    const isMore = begun?.includes('\n') === true && !exceedsValues(Buffer.from(begun), limits.valuesMax);
+    if (isMore) event(wire, seen, parsed(begun ?? ''));
+    begun = undefined;
+  };
+  return {
+    line(text) {
+      if (text === '') return end();
+      const named = text.startsWith('\uFEFF') ? text.slice(1) : text;
+      if (!named.startsWith('data:')) return;
+      const data = named.slice(5);
+      const whole = parsed(data);
+      if (whole !== undefined) {
+        begun = undefined;
+        return event(wire, seen, whole);
+      }
+      if (begun !== undefined) begun = begun.length + data.length > limits.bytesMax ? undefined : `${begun}\n${data}`;
+      else if (data.trimStart().startsWith('{')) begun = data;
+    },
+    cut(text) {
+      begun = undefined;
+      tail(wire, seen, text);
     },
   };
 }
@@ -81,7 +116,7 @@ function plainMeter(wire: Wire, seen: Seen, inputTokens: number): Meter {
 
 /** True where a stream's first event already is the provider's failure, so that another model may be tried. */
 export function opensWithFailure(wire: Wire, start: string): boolean {
-  const line = start.split('\n').find((text) => text.startsWith('data:'));
+  const line = start.split(/[\r\n]/).find((text) => text.startsWith('data:'));
   if (line === undefined) return false;
   const seen = unseen();
   event(wire, seen, parsed(line.slice(5)));
