@@ -224,6 +224,26 @@ describe('intakes of providers', () => {
       'chat.message.edited',
     ],
     [
+      'a message that was taken away from above its thread',
+      {
+        type: 'message',
+        subtype: 'message_changed',
+        message: { ts: '1.0', user: 'USLACKBOT', subtype: 'tombstone', text: 'This message was deleted.' },
+        previous_message: { text: 'a' },
+      },
+      undefined,
+    ],
+    [
+      'an edit of what another bot said',
+      {
+        type: 'message',
+        subtype: 'message_changed',
+        message: { ts: '1.0', bot_id: 'B2', subtype: 'bot_message', text: 'b' },
+        previous_message: { text: 'a' },
+      },
+      'chat.message.edited',
+    ],
+    [
       'a preview',
       {
         type: 'message',

@@ -121,6 +121,10 @@ class Reader {
 
   #edit(): Delivery {
     const message = objectAt(this.#event['message']);
+    // Of one that is deleted while its thread stays, a note is left in its place.
+    const subtype = textAt(message['subtype']);
+    if (!messageSubtypes.has(subtype))
+      return ignored(`a change to a message of kind ${subtype?.slice(0, 64)} is not in the catalog`);
     const before = textAt(objectAt(this.#event['previous_message'])['text']);
     // Previews of links and read marks change a message as well.
     if (before !== undefined && before === textAt(message['text'])) return ignored('the text did not change');
