@@ -234,16 +234,6 @@ describe('intakes of providers', () => {
       undefined,
     ],
     [
-      'an edit of what another bot said',
-      {
-        type: 'message',
-        subtype: 'message_changed',
-        message: { ts: '1.0', bot_id: 'B2', subtype: 'bot_message', text: 'b' },
-        previous_message: { text: 'a' },
-      },
-      'chat.message.edited',
-    ],
-    [
       'a preview',
       {
         type: 'message',
