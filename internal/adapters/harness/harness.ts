@@ -17,7 +17,7 @@ export {
   variableOf,
 } from './install.ts';
 export { planLaunch } from './profiles.ts';
-export { HarnessFailure } from './types.ts';
+export { defaultLimits, failureCharsMax, HarnessFailure, nameBytesMax, planPart } from './types.ts';
 
 /**
  * Connects to a running program and initializes it. Throws HarnessFailure when the program exits, answers nothing in

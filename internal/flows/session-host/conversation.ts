@@ -2,7 +2,8 @@
 // as core/session says; an interrupting message ends the turn in flight first. Every step is a fenced write: where one
 // changes nothing the session belongs to somebody else, and this process lets go.
 
-import { failureCharsMax, type HarnessUpdate, type TurnOutcome } from '../../adapters/harness/types.ts';
+import { failureCharsMax } from '../../adapters/harness/harness.ts';
+import type { HarnessUpdate, TurnOutcome } from '../../adapters/harness/types.ts';
 import { blockSession, type ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { RunningTurn } from '../../adapters/store/sessions/holds.ts';
 import { beginTurn, endTurn, stopTurn } from '../../adapters/store/sessions/turns.ts';

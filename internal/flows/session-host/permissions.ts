@@ -1,12 +1,8 @@
 // Permission requests under `approvals: prompt`: written down, shown to people, waited for. A turn that is cancelled takes
 // its requests with it.
 
-import {
-  defaultLimits,
-  nameBytesMax,
-  type PermissionDecision,
-  type PermissionRequest,
-} from '../../adapters/harness/types.ts';
+import { defaultLimits, nameBytesMax } from '../../adapters/harness/harness.ts';
+import type { PermissionDecision, PermissionRequest } from '../../adapters/harness/types.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { askPermission, closePermission, permissionState } from '../../adapters/store/sessions/permissions.ts';
 import type { JsonObject } from '../../domain/json.ts';

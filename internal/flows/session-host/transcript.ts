@@ -5,14 +5,8 @@
 import { appendTranscript, type TranscriptEntry } from '../../adapters/store/sessions/turns.ts';
 import type { Lease } from '../../adapters/store/sessions/hosts.ts';
 import { moveHold } from '../../adapters/store/sessions/holds.ts';
-import {
-  defaultLimits,
-  type HarnessFollower,
-  type HarnessUpdate,
-  type HarnessWriting,
-  nameBytesMax,
-  planPart,
-} from '../../adapters/harness/types.ts';
+import { defaultLimits, nameBytesMax, planPart } from '../../adapters/harness/harness.ts';
+import type { HarnessFollower, HarnessUpdate, HarnessWriting } from '../../adapters/harness/types.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import type { Mask } from './mask.ts';
