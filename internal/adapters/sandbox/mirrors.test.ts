@@ -118,22 +118,34 @@ test('a large repository is fetched by difference, and what is mounted is what a
 });
 
 const written = 'how files are written';
+const hundred = (text: (n: number) => string, count = 100): Readonly<Record<string, string>> =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`many/${n}`, `${text(n)}\n`]));
 const pushes: readonly (readonly [what: string, files: Readonly<Record<string, FixtureFile>>])[] = [
-  ['a file comes, one changes, one goes', { 'new/deep/a.txt': 'a\n', 'd1/f1.txt': 'changed\n', 'd2/f2.txt': null }],
-  ['a path in letters of others, like a pattern, like magic', { 'ä\n/ß*.txt': 'x\n', ':(top)y': 'y\n', '*': 'z\n' }],
-  ['one that reads as a pattern goes, and takes nobody along', { '*': null, ':(top)y': null }],
-  ['a mode, and a link that leads out', { 'd1/f1.txt': { executable: 'x\n' }, 'd3/f3.txt': { symlink: '../../out' } }],
+  [
+    'files come, one changes, one goes; paths in letters of others, like a pattern, like magic',
+    {
+      ...{ 'new/deep/a.txt': 'a\n', 'd1/f1.txt': 'changed\n', 'd2/f2.txt': null },
+      ...{ 'ä\n/ß*.txt': 'x\n', ':(top)y': 'y\n', '*': 'z\n' },
+    },
+  ],
+  [
+    'one that reads as a pattern goes and takes nobody along; a mode; links that lead out; a directory goes',
+    {
+      ...{ '*': null, ':(top)y': null, 'd1/f1.txt': { executable: 'x\n' }, 'd3/f3.txt': { symlink: '../../out' } },
+      ...{ way: { symlink: '/tmp' }, new: null },
+    },
+  ],
   ['a link becomes a file', { 'd3/f3.txt': 'no link\n' }],
-  ['a link to a directory comes', { way: { symlink: '/tmp' } }],
-  ['a directory at the place of a link', { way: null, 'way/in.txt': 'in\n' }],
-  ['a file at the place of a directory', { way: 'a file\n' }],
-  ['another repository, and it goes', { module: { submodule: 'b'.repeat(40) } }],
-  ['a directory goes', { module: null, new: null, 'ä\n': null }],
+  [
+    'a directory at the place of a link, and another repository',
+    {
+      ...{ way: null, 'way/in.txt': 'in\n', module: { submodule: 'b'.repeat(40) } },
+    },
+  ],
+  ['a file at the place of a directory, and no other repository', { way: 'a file\n', module: null }],
   [written, { 'd4/.gitattributes': '*.txt eol=crlf\n', 'd4/f4.txt': 'a\nb\n' }],
-  ['a file that is written so', { 'd4/f54.txt': 'c\nd\n' }],
-  ['a hundred', Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`many/${n}`, `${n}\n`]))],
-  ['a hundred and one', Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`many/${n}`, `now ${n}\n`]))],
-  ['nothing', {}],
+  ['a hundred, one of which is written so', { ...hundred(String, 99), 'd4/f54.txt': 'c\nd\n' }],
+  ['a hundred and one', hundred((n) => `now ${n}`, 101)],
 ];
 test('what a push changes is written over the spare as a clone has it', async (t) => {
   const { repo, mount, mirrorDir, troubles } = await setUp(t);

@@ -114,7 +114,7 @@ describe('what a code host tells in pages', () => {
       path.includes('/pulls/')
         ? { kind: 'after', status: 200, body: `${'x'.repeat(379_999)}${'😀'.repeat(100)}` }
         : null;
-    const diff = await done('pull_request_read', { method: 'get_diff', pullNumber: 1 });
+    const diff = await done('pull_request_read', { method: 'get_diff', pullNumber: 99 });
     bench.sim.fault = () => null;
     for (const text of [file['content'], diff['diff'], one['logs_content'], two['logs']?.[0]?.['logs_content']]) {
       assert.ok(String(text).length > 100_000 && String(text).isWellFormed(), JSON.stringify(String(text).slice(0, 3)));
