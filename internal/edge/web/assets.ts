@@ -37,6 +37,9 @@ const types: { readonly [ending: string]: string } = {
 };
 const endingOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 
+/** Made once a process. */
+let making: { readonly hash: string; readonly made: Promise<ReadonlyMap<string, Made>> } | undefined;
+
 /** Reads the sources, which are made ready behind it. */
 export function createAssets(): Assets {
   const sources = new Map<string, Uint8Array>();
@@ -53,13 +56,9 @@ export function createAssets(): Assets {
   const importMap = JSON.stringify({
     imports: { preact: url('vendor/preact.mjs'), 'preact/hooks': url('vendor/hooks.mjs'), htm: url('vendor/htm.mjs') },
   });
-  let making: Promise<ReadonlyMap<string, Made>> | undefined;
   const made = (): Promise<ReadonlyMap<string, Made>> => {
-    making ??= makeReady([...sources]).catch((error: unknown) => {
-      making = undefined;
-      throw error;
-    });
-    return making;
+    if (making?.hash !== hash) making = { hash, made: makeReady([...sources]) };
+    return making.made;
   };
   // Whoever asks for one of them hears of it.
   made().catch(() => undefined);
@@ -98,6 +97,7 @@ function makeReady(sources: readonly Source[]): Promise<ReadonlyMap<string, Made
   worker.on('error', reject);
   worker.on('exit', (code) => reject(new Error(`the thread that makes what pages load exited with ${code}`)));
   worker.postMessage(sources);
+  promise.catch(() => (making = undefined));
   return promise;
 }
 
