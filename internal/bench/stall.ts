@@ -4,6 +4,7 @@
 // process, which only makes it longer.
 
 import type { JsonBody } from '../base/testkit/daemon.ts';
+import { parsingMs } from '../base/testkit/parsing.ts';
 import { startBench, syncNow, word } from '../flows/sync/sync-testkit.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, medianMs, ms } from './harness.ts';
@@ -14,23 +15,12 @@ const agentCount = 1_000;
  * on which 100 ms are the bound that is asked, so that a third of those is left.
  */
 const bound = 2;
-const document = JSON.stringify(
-  Array.from({ length: 40_000 }, (_, n) => ({ n, path: `.svc/agents/a-${n}.yaml`, text: 'words '.repeat(24) })),
-);
-
 type Tree = ReadonlyMap<string, string>;
 
 const used = (): number => {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
 };
-
-/** Processor time of the runtime's own longest call on a document. */
-function parsingMs(): number {
-  const before = used();
-  if (JSON.stringify(JSON.parse(document)).length !== document.length) throw new Error('the document has changed');
-  return used() - before;
-}
 
 /** Watches the thread until it is told to stop; then gives its longest stretch without a tick, in milliseconds. */
 function watchTurns(): () => number {
