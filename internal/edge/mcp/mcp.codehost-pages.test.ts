@@ -15,6 +15,11 @@ describe('what a code host tells in pages', () => {
     assert.equal(answer.isError, false, `${tool}: ${answer.text}`);
     return answer.value;
   };
+  /** A run that failed, of these jobs. */
+  const run = (id: number, jobs: (typeof bench.app.runs)[number]['jobs']): void => {
+    const how = { name: 'ci', status: 'completed', conclusion: 'failure', headSha: '', headBranch: 'main' };
+    bench.app.runs.push({ id, workflowId: 1, ...how, attempt: 1, jobs });
+  };
   before(async () => {
     bench = await startCodehostBench();
     seat = await bench.agent('worker', { 'acme/app': everything });
@@ -46,20 +51,6 @@ describe('what a code host tells in pages', () => {
       conclusion,
       log: `${id}`,
     });
-    const run = (id: number, jobs: ReturnType<typeof job>[]) =>
-      bench.app.runs.push({
-        ...{
-          id,
-          workflowId: 1,
-          name: 'ci',
-          status: 'completed',
-          conclusion: 'failure',
-          headSha: '',
-          headBranch: 'main',
-        },
-        attempt: 1,
-        jobs,
-      });
     run(
       7,
       Array.from({ length: 120 }, (_, n) => job(1_000 + n, n === 110 ? 'failure' : 'success')),
@@ -98,15 +89,7 @@ describe('what a code host tells in pages', () => {
       ...{ id: 3_000 + id, name: `job ${id}`, status: 'completed', conclusion: 'failure' },
       log: `${'😀'.repeat(200_000)}x`,
     }));
-    const run = {
-      workflowId: 1,
-      name: 'ci',
-      status: 'completed',
-      conclusion: 'failure',
-      headSha: '',
-      headBranch: 'main',
-    };
-    bench.app.runs.push({ id: 9, ...run, attempt: 1, jobs });
+    run(9, jobs);
     const file = await done('get_file_contents', { path: 'long.txt' });
     const one = await done('get_job_logs', { job_id: 3_001 });
     const two = await done('get_job_logs', { run_id: 9, failed_only: true });
