@@ -6,6 +6,8 @@ const update = (more: string): string =>
   `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"$S","update":{${more}}}}`;
 const said = update('"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"$X"}');
 const frame = 16 * mebibyte - 1_000;
+/** What one line may hold, without what else it holds. */
+const values = 199_900;
 
 /** What a harness writes; see testdata/raw-agent. */
 export const harnessLines: { readonly [what: string]: object } = {
@@ -52,6 +54,30 @@ export const harnessLines: { readonly [what: string]: object } = {
     big: frame,
     of: '{"a":0},',
   },
+  'a call of a tool with as many keys as a line may have': {
+    lines: [
+      update(
+        '"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":"other","status":"pending","rawInput":{$K"z":0}',
+      ),
+    ],
+    keys: values,
+  },
+  'a call of a tool that nests as deeply as a line may': {
+    lines: [
+      update(
+        '"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":"other","status":"pending","rawInput":$D',
+      ),
+    ],
+    depth: values,
+  },
+  'a call of a tool with more keys': {
+    lines: [
+      update(
+        '"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":"other","status":"pending","rawInput":{$K"z":0}',
+      ),
+    ],
+    keys: 1_000_000,
+  },
   'a large title': {
     lines: [update('"sessionUpdate":"tool_call","toolCallId":"c","title":"$X","kind":"other","status":"pending"')],
     big: frame,
@@ -95,6 +121,12 @@ export const harnessLines: { readonly [what: string]: object } = {
     ],
     big: mebibyte,
     repeat: 10,
+  },
+  'a request for permission that nests': {
+    lines: [
+      '{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"$S","toolCall":{"toolCallId":"c","title":"t","rawInput":$D},"options":[{"optionId":"a","name":"a","kind":"allow_once"}]}}',
+    ],
+    depth: values,
   },
   'answers to nothing': { lines: ['{"jsonrpc":"2.0","id":"$N","result":"$X"}'], big: 200, repeat: 100_000 },
   'a line without an end': { lines: ['$X'], big: 3 * frame },

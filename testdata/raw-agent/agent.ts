@@ -1,6 +1,7 @@
 // A peer of the Agent Client Protocol that writes what a prompt asks for, byte for byte, in place of what a harness would
 // say. A prompt is a JSON object: `{lines, repeat?, bytes?, big?}`; `$S` in a line is the session's id, `$X` as many bytes
-// as `big` says, `$N` the number of the repetition. `post` is the body of a call to the model, in the same words.
+// as `big` says, `$N` the number of the repetition, `$K` as many members of an object as `keys` says, each followed by a comma,
+// `$D` as many lists inside each other as `depth` says. `post` is the body of a call to the model, in the same words.
 
 import { createInterface } from 'node:readline';
 
@@ -10,6 +11,8 @@ interface Order {
   readonly big?: number;
   /** What `$X` is made of. */
   readonly of?: string;
+  readonly keys?: number;
+  readonly depth?: number;
   readonly post?: string;
 }
 
@@ -21,8 +24,10 @@ const say = (line: string): Promise<void> =>
 const answer = (id: unknown, result: unknown): Promise<void> => say(JSON.stringify({ jsonrpc: '2.0', id, result }));
 
 async function obey(session: string, order: Order): Promise<void> {
-  const { of = 'x', big = 0 } = order;
+  const { of = 'x', big = 0, keys = 0, depth = 0 } = order;
   const filling = of.repeat(Math.ceil(big / of.length)).slice(0, big);
+  const members = Array.from({ length: keys }, (_, at) => `"k${at}":0,`).join('');
+  const lists = `${'['.repeat(depth)}${']'.repeat(depth)}`;
   if (order.post !== undefined) {
     const response = await fetch(`${process.env['ANTHROPIC_BASE_URL']}/v1/messages`, {
       method: 'POST',
@@ -33,8 +38,9 @@ async function obey(session: string, order: Order): Promise<void> {
   }
   for (let index = 0; index < (order.repeat ?? 1); index += 1) {
     for (const line of order.lines) {
-      const parts = line.replaceAll('$S', session).replaceAll('$N', String(index)).split('$X');
-      await say(parts.join(filling));
+      const numbered = line.replaceAll('$S', session).replaceAll('$N', String(index));
+      const whole = numbered.split('$K').join(members).split('$D').join(lists);
+      await say(whole.split('$X').join(filling));
     }
   }
 }

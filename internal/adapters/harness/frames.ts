@@ -3,6 +3,7 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { Joined } from '../../base/joined.ts';
 import { exceedsValues } from '../../domain/depth.ts';
 import { parseJson } from '../../domain/json-text.ts';
@@ -48,6 +49,8 @@ interface FrameStart {
 
 const newline = 0x0a;
 const sampleCharsMax = 120;
+/** Bytes of a line from which on what it takes to read it goes in several turns of the event loop: its looking at, its characters, its values. */
+const largeLine = 1_048_576;
 /** What the library repeats in an answer. */
 const maxNameChars = 1_024;
 const isLongNamed = (message: AnyMessage): boolean =>
@@ -76,6 +79,11 @@ async function* lines(
     const chunk = typeof read === 'string' ? Buffer.from(read) : read;
     let start = 0;
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
+      // Empty ones are nothing: a program that writes millions holds nobody up.
+      if (at === start && pending.length === 0) {
+        start = at + 1;
+        continue;
+      }
       const tail = chunk.subarray(start, at);
       if (pending.length + tail.length > maxBytes) return 'tooLarge';
       pending.add(tail);
@@ -92,13 +100,16 @@ async function* lines(
   return pending.length === 0 ? undefined : pending.take();
 }
 
-function parse(line: Buffer): AnyMessage | undefined {
+async function parse(line: Buffer): Promise<AnyMessage | undefined> {
+  const text = line.toString('utf8');
+  if (line.length >= largeLine) await yieldToEventLoop();
   let value: unknown;
   try {
-    value = parseJson(line.toString('utf8'));
+    value = parseJson(text);
   } catch {
     return undefined;
   }
+  if (line.length >= largeLine) await yieldToEventLoop();
   const isMessage =
     typeof value === 'object' && value !== null && !Array.isArray(value) && ('method' in value || 'id' in value);
   return isMessage ? (value as AnyMessage) : undefined;
@@ -183,12 +194,13 @@ function reader(
   const { maxFrameBytes, maxFrameValues } = limits;
   const source = lines(stdout, maxFrameBytes, start.from);
   /** What a line holds; undefined where it ends the stream. */
-  const messageOf = (line: Buffer): AnyMessage | undefined => {
+  const messageOf = async (line: Buffer): Promise<AnyMessage | undefined> => {
     if (line.length > maxFrameValues && exceedsValues(line, maxFrameValues)) {
       events.onTooLarge(`${maxFrameValues} values`);
       return undefined;
     }
-    const message = parse(line);
+    if (line.length >= largeLine) await yieldToEventLoop();
+    const message = await parse(line);
     if (message === undefined) events.onGarbage(sample(line));
     else if (!isLongNamed(message)) return message;
     else events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
@@ -204,8 +216,8 @@ function reader(
         return undefined;
       }
       const { line, end } = read.value;
-      if (line.length === 0 || (line.length === 1 && line[0] === 0x0d)) continue;
-      const message = messageOf(line);
+      if (line.length === 1 && line[0] === 0x0d) continue;
+      const message = await messageOf(line);
       if (message === undefined) return undefined;
       if (!('method' in message) && !asked.delete(message.id)) {
         events.onStray(message.id);

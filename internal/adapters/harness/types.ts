@@ -255,7 +255,7 @@ export interface Limits {
   /** After the program exited: how long its last output is waited for, since a child may hold the pipe open. */
   readonly drainMs: number;
   readonly maxFrameBytes: number;
-  /** Members, elements, objects and lists of one message: parsing one of that size takes a tenth of a second. */
+  /** Members, elements, objects and lists of one message: parsing one of that size, each under a name of its own, takes a tenth of a second. */
   readonly maxFrameValues: number;
   /** Updates that the listener has not taken yet; more of them stop the reading of the program's output. */
   readonly maxPendingUpdates: number;
@@ -271,7 +271,7 @@ export const defaultLimits: Limits = {
   cancelGraceMs: 5_000,
   drainMs: 1_000,
   maxFrameBytes: 16 * 1024 * 1024,
-  maxFrameValues: 1_000_000,
+  maxFrameValues: 200_000,
   maxPendingUpdates: 64,
   maxOpenRequests: 64,
   maxTextBytes: 64 * 1024,

@@ -6,7 +6,7 @@ import { frameStream } from './frames.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
 import type { HarnessUpdate } from './types.ts';
-import { cut, mapUpdate, sessionFailureOf } from './updates.ts';
+import { cut, jsonText, mapUpdate, sessionFailureOf } from './updates.ts';
 
 const text = (value: string) => ({ type: 'text', text: value });
 const chunk = (sessionUpdate: string, content: unknown) => ({ sessionUpdate, content });
@@ -129,6 +129,22 @@ test('a name is bounded like a text, and an option that could not be chosen by i
     ['a'],
   );
   assert.ok(sizeOf(asked) < 6_000);
+});
+
+test('a value is told as its JSON begins', () => {
+  const value = fc.jsonValue({ stringUnit: fc.constantFrom('a', '"', '\\', 'é', '😀', '\ud83d', '\u2028') });
+  fc.assert(
+    fc.property(value, fc.integer({ min: 4, max: 64 }), (whole, max) => {
+      fc.pre(whole !== null && typeof whole !== 'string');
+      assert.deepEqual(jsonText(whole, max), cut(JSON.stringify(whole), max));
+    }),
+  );
+});
+
+test('a value may nest deeper than a call could follow it', () => {
+  const deep: unknown = JSON.parse(`${'['.repeat(400_000)}${']'.repeat(400_000)}`);
+  assert.deepEqual(jsonText(deep, 64), { text: '['.repeat(64), truncated: true });
+  assert.deepEqual(jsonText(deep, 800_000), { text: `${'['.repeat(400_000)}${']'.repeat(400_000)}`, truncated: false });
 });
 
 test('a text is cut at a character, and not where it fits', () => {

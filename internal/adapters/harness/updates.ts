@@ -20,8 +20,10 @@ interface Cut {
 
 /** At most `maxBytes` of UTF-8, cut at a character. */
 export function cut(text: string, maxBytes: number): Cut {
-  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, truncated: false };
-  const bytes = Buffer.from(text);
+  const isShort = text.length * 3 <= maxBytes || (text.length <= maxBytes && Buffer.byteLength(text) <= maxBytes);
+  if (isShort) return { text, truncated: false };
+  // Every unit takes a byte at least: a text of many megabytes is not made bytes of for its beginning.
+  const bytes = Buffer.from(text.slice(0, maxBytes + 1));
   let end = maxBytes;
   while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return { text: bytes.subarray(0, end).toString('utf8'), truncated: true };
@@ -90,7 +92,52 @@ function toolText(fields: Fields, maxBytes: number): Cut | undefined {
 /** A value as text: strings as they are, the rest as JSON. */
 export function jsonText(value: unknown, maxBytes: number): Cut | undefined {
   if (value === undefined || value === null) return undefined;
-  return cut(typeof value === 'string' ? value : JSON.stringify(value), maxBytes);
+  return cut(typeof value === 'string' ? value : jsonWithin(value, maxBytes), maxBytes);
+}
+
+/** A list or an object of which some is written: `keys` of an object, and how many of its values. */
+interface Opened {
+  readonly value: object;
+  readonly keys: readonly string[] | undefined;
+  readonly size: number;
+  at: number;
+}
+
+function opened(value: object): Opened {
+  if (Array.isArray(value)) return { value, keys: undefined, size: value.length, at: 0 };
+  const keys = Object.keys(value);
+  return { value, keys, size: keys.length, at: 0 };
+}
+
+/**
+ * The JSON of a value that JSON was parsed to, or more than `most` characters of its beginning: what a program writes may be many
+ * megabytes, and nest as deeply as it has characters.
+ */
+function jsonWithin(value: unknown, most: number): string {
+  const short = (text: string): string => JSON.stringify(text.length > most ? text.slice(0, most + 1) : text);
+  const open: Opened[] = [];
+  let text = '';
+  const put = (one: unknown): void => {
+    if (typeof one === 'object' && one !== null) {
+      text += Array.isArray(one) ? '[' : '{';
+      open.push(opened(one));
+    } else text += typeof one === 'string' ? short(one) : JSON.stringify(one);
+  };
+  put(value);
+  for (let inner = open.at(-1); inner !== undefined && text.length <= most; inner = open.at(-1)) {
+    if (inner.at === inner.size) {
+      text += inner.keys === undefined ? ']' : '}';
+      open.pop();
+      continue;
+    }
+    if (inner.at > 0) text += ',';
+    const key = inner.keys?.[inner.at];
+    if (key !== undefined) text += `${short(key)}:`;
+    const one: unknown = (inner.value as { readonly [key: string | number]: unknown })[key ?? inner.at];
+    inner.at += 1;
+    put(one);
+  }
+  return text;
 }
 
 function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUpdate | undefined {
