@@ -58,7 +58,7 @@ class Hidden {
 
 /**
  * Turns findings into diagnostics: offsets become lines and columns in `textOf(file)`, sorted by file, line, column
- * (docs/reference/compile.md#output), and of several with one place, code and message one is kept (docs/reference/compile.md#files). What has no file comes first.
+ * (docs/reference/compile.md#output), and of several with one place, code and mistake one is kept (docs/reference/compile.md#files). What has no file comes first.
  */
 export function printDiagnostics(
   findings: readonly Finding[],
@@ -69,11 +69,20 @@ export function printDiagnostics(
   const kept = new Map<string, Diagnostic>();
   for (const finding of byFile(findings)) {
     const printed = printOne(finding, tableOf, shownOf, hidden);
-    const { file, line, column, code, message } = printed;
-    const key = JSON.stringify([file ?? '', line ?? 0, column ?? 0, code, message]);
+    const { file, line, column, code } = printed;
+    const key = JSON.stringify([file ?? '', line ?? 0, column ?? 0, code, mistakeOf(printed)]);
     if (!kept.has(key)) kept.set(key, printed);
   }
   return [...kept.values()].sort(compare);
+}
+
+/**
+ * The message without where in its list an item stands: one that several agents import has another place in the list of each,
+ * and a mistake in it is one.
+ */
+function mistakeOf({ message, path = '' }: Diagnostic): string {
+  const item = /^([^.[]+)\[\d+\]/.exec(path);
+  return item === null ? message : message.replaceAll(item[0], `${item[1]}[]`);
 }
 
 /** Keeps where the lines of all files begin, and of the texts only the last: a tree of broken files is as large as trees may be. */
