@@ -23,7 +23,8 @@ export function classifyTree(bundle: Bundle): TreeSections {
   const unnamed: string[] = [];
   const legacy = new Set<string>();
   const entries = [...bundle.entries].filter(([path]) => path === '.svc' || path.startsWith('.svc/'));
-  if (!bundle.hasSvc && entries.length === 0) findings.push(noTree());
+  // A file of that name is no directory.
+  if (!bundle.hasSvc && entries.every(([path, { kind }]) => path === '.svc' && kind === 'file')) findings.push(noTree());
   for (const [path, entry] of entries.sort(byPath)) {
     const { kind } = entry;
     const [, room = '', ...rest] = path.split('/');

@@ -101,7 +101,12 @@ test('mistakes answer 422 with every diagnostic at its place, and nothing change
   const { rows } = await server.bench.db.query(`select status from svc.reconciles order by seq desc limit 2`);
   assert.deepEqual(rows, [{ status: 'failed' }, { status: 'failed' }], 'both are among the reconciles');
   assert.equal((await server.call('POST', 'apply', { files: [agent('x', needy)], dryRun: true })).status, 422);
-  assert.equal((await server.call('POST', 'apply', { files: [] })).status, 422, 'there is no .svc/');
+  for (const files of [[], [file('.svc', '')], [file('README.md', ''), file('.svc', 'name: x\n')]]) {
+    const none = await apply(files);
+    assert.equal(none.status, 422, 'there is no .svc/');
+    assert.equal(none.body.diagnostics[0]?.code, 'no-svc-directory');
+  }
+  assert.deepEqual((await server.call('GET', 'agents')).body, before);
 });
 
 test('what imports name outside .svc/ comes from the files given, or is missing', async () => {
