@@ -44,15 +44,32 @@ export function partsOf(root: MapRef, triggers: readonly TriggerDraft[], names: 
   if (names.environment !== undefined) {
     const resource = `Environment/${names.environment.name}`;
     parts.push({ resource, path: '', range: names.environment.range });
-    addSecrets(parts, resource, child(child(root.node, 'environment'), 'env'));
+    const environment = child(root.node, 'environment');
+    addSecrets(parts, resource, child(environment, 'env'));
+    addFields(parts, resource, 'resources', child(environment, 'resources'), ['cpuCount', 'memoryMB']);
   }
   if (names.identity !== undefined) {
     const resource = `Identity/${names.identity.name}`;
     parts.push({ resource, path: '', range: names.identity.range });
     const avatar = child(identity, 'avatar');
     if (avatar !== undefined) parts.push({ resource, path: 'avatar', range: avatar.range });
+    addFields(parts, resource, 'avatar', avatar, ['sha256']);
   }
   return parts;
+}
+
+/** Fields of a map, where they are written. */
+function addFields(
+  parts: Part[],
+  resource: string,
+  path: string,
+  map: Node | undefined,
+  keys: readonly string[],
+): void {
+  for (const key of keys) {
+    const value = child(map, key);
+    if (value !== undefined) parts.push({ resource, path: `${path}.${key}`, range: value.range });
+  }
 }
 
 /** Models by vendor/model slug, which their provider is asked about. */

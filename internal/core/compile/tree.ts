@@ -24,7 +24,8 @@ export function classifyTree(bundle: Bundle): TreeSections {
   const legacy = new Set<string>();
   const entries = [...bundle.entries].filter(([path]) => path === '.svc' || path.startsWith('.svc/'));
   // A file of that name is no directory.
-  if (!bundle.hasSvc && entries.every(([path, { kind }]) => path === '.svc' && kind === 'file')) findings.push(noTree());
+  if (!bundle.hasSvc && entries.every(([path, { kind }]) => path === '.svc' && kind === 'file'))
+    findings.push(noTree());
   for (const [path, entry] of entries.sort(byPath)) {
     const { kind } = entry;
     const [, room = '', ...rest] = path.split('/');

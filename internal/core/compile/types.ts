@@ -56,7 +56,7 @@ export interface CompileOutput {
   /**
    * Where the parts stand that only an apply can check, so that its diagnostics have a line too: for each Agent `''`,
    * `identity`, `env.<NAME>`, `model.id` and its like where they are slugs, `tools.<alias>`, `triggers[n]` and its `event`, `connection`, `endpoint`, `auth`, `cron`; for
-   * each Environment and Identity `''`, `env.<NAME>` and `avatar`. A part without a place takes that of its parent.
+   * each Environment and Identity `''`, `env.<NAME>`, `resources.cpuCount`, `resources.memoryMB`, `avatar` and `avatar.sha256`. A part without a place takes that of its parent.
    */
   readonly places?: Places;
   /** By agent, where `CompileInput.origins` asked for them; of agents without an error. */

@@ -167,7 +167,8 @@ test('an avatar is stored with the tree that carries it, and may be pinned by it
   assert.equal((await apply([identity(`, sha256: ${sha256}`)], { prune: false })).body.status, 'unchanged');
   const unknown = await apply([identity(`, sha256: ${'f'.repeat(64)}`)], { prune: false });
   assert.deepEqual([unknown.status, unknown.body.diagnostics[0]?.code], [422, 'asset-missing']);
-  assert.equal(unknown.body.diagnostics[0]?.line, 4);
+  const { line, column } = unknown.body.diagnostics[0] ?? {};
+  assert.deepEqual([line, column], [4, 57]);
 });
 
 test('a dry run says what the change would have done to stored events, an apply does not', async () => {
@@ -206,14 +207,19 @@ test('an environment over the ceiling of its preset or of the project is refused
   const refused = async (preset: string, resources: string) => {
     const { status, body } = await apply([wants(preset, resources)]);
     assert.equal(status, 422, JSON.stringify(body));
-    return body.diagnostics.map(({ code, message, line }) => ({ code, message, line }));
+    return body.diagnostics.map(({ code, message, line, column }) => ({ code, message, line, column }));
   };
   assert.deepEqual(await refused('node24', '{ cpuCount: 3, memoryMB: 4096 }'), [
-    { code: 'resources-over-limit', message: 'cpuCount 3 is over the limit of preset node24, 2', line: 6 },
+    { code: 'resources-over-limit', message: 'cpuCount 3 is over the limit of preset node24, 2', line: 6, column: 26 },
   ]);
   assert.equal((await server.call('PATCH', '../p', { limits: { memoryMB: 1024 } })).status, 200);
   assert.deepEqual(await refused('base', '{ cpuCount: 64, memoryMB: 1025 }'), [
-    { code: 'resources-over-limit', message: 'memoryMB 1025 is over the limit of the project, 1024', line: 4 },
+    {
+      code: 'resources-over-limit',
+      message: 'memoryMB 1025 is over the limit of the project, 1024',
+      line: 6,
+      column: 40,
+    },
   ]);
   const within = [wants('base', '{ cpuCount: 64, memoryMB: 1024 }')];
   assert.equal((await apply(within)).status, 200);
