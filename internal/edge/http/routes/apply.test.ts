@@ -37,6 +37,7 @@ interface ApplyAnswer {
     message: string;
     file?: string;
     line?: number;
+    column?: number;
     excerpt?: { line: number; lines: string[]; column: number; length: number };
   }[];
 }
