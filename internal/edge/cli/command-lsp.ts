@@ -85,7 +85,9 @@ class Workspace {
     const byFile = Map.groupBy(output.diagnostics, ({ file }) => file ?? '.svc');
     const before = this.#told.get(root) ?? new Set();
     this.#told.set(root, new Set(byFile.keys()));
-    const open = [...this.#open.keys()].map((file) => relative(root, file).split(sep).join('/'));
+    // Other trees' files are told of with their own.
+    const own = [...this.#open.keys()].filter((file) => rootOf(file) === root);
+    const open = own.map((file) => relative(root, file).split(sep).join('/'));
     for (const file of new Set([...before, ...byFile.keys(), ...open])) {
       const diagnostics = (byFile.get(file) ?? []).map((one) => shown(one, root));
       await this.#connection.sendDiagnostics({ uri: uriOf(join(root, file)), diagnostics });
