@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -92,4 +92,14 @@ test('what is told of one tree leaves alone what is told of another', async () =
   await change(one, head);
   await until(one, []);
   assert.deepEqual(codesOf(other), ['concurrency-invalid']);
+});
+
+test('a file is told of under the name by which the editor has it', async () => {
+  await treeAt('real');
+  await symlink(join(place, 'real'), join(place, 'link'));
+  const linked = 'link/.svc/agents/a.yaml';
+  await open(linked, wrong);
+  await until(linked, ['concurrency-invalid']);
+  await change(linked, head);
+  await until(linked, []);
 });

@@ -37,14 +37,21 @@ const kinds: { readonly [kind in Word['kind']]: CompletionItemKind } = {
   file: CompletionItemKind.File,
 };
 
+/** A document as the editor has it: its own name of the file, which may lead there through a link, and the text. */
+interface Open {
+  readonly uri: string;
+  readonly text: string;
+}
+
 /** The documents that are open, and the trees that they lie in. */
 class Workspace {
   readonly #connection: Connection;
   readonly #surroundings: CompileEnvironment;
   readonly #now: () => Date;
-  readonly #open = new Map<string, string>();
-  /** Files of each tree that something was told of, to be told when it is right again. */
-  readonly #told = new Map<string, Set<string>>();
+  /** By the path at which the file lies. */
+  readonly #open = new Map<string, Open>();
+  /** Names of each tree's files that something was told of, to be told when it is right again. */
+  readonly #told = new Map<string, ReadonlySet<string>>();
   readonly #waiting = new Map<string, NodeJS.Timeout>();
 
   constructor(connection: Connection, surroundings: CompileEnvironment, now: () => Date) {
@@ -55,14 +62,14 @@ class Workspace {
 
   textOf(uri: string): string | undefined {
     const file = pathOf(uri);
-    return file === undefined ? undefined : this.#open.get(file);
+    return file === undefined ? undefined : this.#open.get(file)?.text;
   }
 
   set(uri: string, text: string | undefined): void {
     const file = pathOf(uri);
     if (file === undefined) return;
     if (text === undefined) this.#open.delete(file);
-    else this.#open.set(file, text);
+    else this.#open.set(file, { uri, text });
     const root = rootOf(file);
     if (root === undefined) return;
     clearTimeout(this.#waiting.get(root));
@@ -81,17 +88,21 @@ class Workspace {
   }
 
   async #check(root: string): Promise<void> {
-    const { output } = await compileOpen(root, this.#open, this.#surroundings, this.#now);
-    const byFile = Map.groupBy(output.diagnostics, ({ file }) => file ?? '.svc');
-    const before = this.#told.get(root) ?? new Set();
-    this.#told.set(root, new Set(byFile.keys()));
+    const texts = new Map([...this.#open].map(([file, { text }]) => [file, text]));
+    const { output } = await compileOpen(root, texts, this.#surroundings, this.#now);
+    const byUri = Map.groupBy(output.diagnostics, ({ file }) => this.#uriOf(join(root, file ?? '.svc')));
+    const before = this.#told.get(root) ?? [];
+    this.#told.set(root, new Set(byUri.keys()));
     // Other trees' files are told of with their own.
-    const own = [...this.#open.keys()].filter((file) => rootOf(file) === root);
-    const open = own.map((file) => relative(root, file).split(sep).join('/'));
-    for (const file of new Set([...before, ...byFile.keys(), ...open])) {
-      const diagnostics = (byFile.get(file) ?? []).map((one) => shown(one, root));
-      await this.#connection.sendDiagnostics({ uri: uriOf(join(root, file)), diagnostics });
+    const open = [...this.#open].flatMap(([file, { uri }]) => (rootOf(file) === root ? [uri] : []));
+    for (const uri of new Set([...before, ...byUri.keys(), ...open])) {
+      const told = (byUri.get(uri) ?? []).map((one) => shown(one, (file) => this.#uriOf(join(root, file))));
+      await this.#connection.sendDiagnostics({ uri, diagnostics: told });
     }
+  }
+
+  #uriOf(path: string): string {
+    return this.#open.get(path)?.uri ?? uriOf(path);
   }
 }
 
@@ -125,7 +136,7 @@ function rangeOf(one: { line?: number; column?: number; endLine?: number; endCol
   };
 }
 
-function shown(one: Diagnostic, root: string): Shown {
+function shown(one: Diagnostic, uriOfFile: (file: string) => string): Shown {
   return {
     range: rangeOf(one),
     severity: one.severity === 'error' ? DiagnosticSeverity.Error : DiagnosticSeverity.Warning,
@@ -135,7 +146,7 @@ function shown(one: Diagnostic, root: string): Shown {
     ...(one.related !== undefined && {
       relatedInformation: one.related.map(({ message, file, line, column }) => ({
         message,
-        location: { uri: uriOf(join(root, file)), range: rangeOf({ line, column }) },
+        location: { uri: uriOfFile(file), range: rangeOf({ line, column }) },
       })),
     }),
   };
