@@ -103,3 +103,16 @@ test('a file is told of under the name by which the editor has it', async () => 
   await change(linked, head);
   await until(linked, []);
 });
+
+test('an open file that is a symbolic link in the tree is refused as it is everywhere', async () => {
+  const agent = await treeAt('links');
+  await writeFile(join(place, 'elsewhere.yaml'), 'name: b\n');
+  await symlink(join(place, 'elsewhere.yaml'), join(place, 'links/.svc/agents/b.yaml'));
+  const link = 'links/.svc/agents/b.yaml';
+  await open(agent, head);
+  await until(link, ['symlink-refused']);
+  await open(link, head.replace('name: a', 'name: b'));
+  await change(agent, wrong);
+  await until(agent, ['concurrency-invalid']);
+  assert.deepEqual(codesOf(link), ['symlink-refused']);
+});

@@ -117,7 +117,10 @@ function laidOver(bundle: Bundle, overlay: ReadonlyMap<string, Uint8Array>): Bun
   const entries = new Map(bundle.entries);
   for (const [path, bytes] of overlay) {
     // What lies outside `.svc/` counts where something names it.
-    if (!path.startsWith('.svc/') && !entries.has(path)) continue;
+    const there = entries.get(path);
+    if (!path.startsWith('.svc/') && there === undefined) continue;
+    // What is open is what a link leads to: the tree has the link.
+    if (there !== undefined && there.kind !== 'file') continue;
     entries.set(path, { path, kind: 'file', oid: gitId('blob', bytes), bytes });
   }
   return { ...bundle, entries, hasSvc: bundle.hasSvc || overlay.size > 0 };
