@@ -116,3 +116,18 @@ test('an open file that is a symbolic link in the tree is refused as it is every
   await until(agent, ['concurrency-invalid']);
   assert.deepEqual(codesOf(link), ['symlink-refused']);
 });
+
+test('a tree that cannot be read is told of as svc validate tells it, and what was told before is taken back', async () => {
+  const agent = await treeAt('hostile');
+  await open(agent, wrong);
+  await until(agent, ['concurrency-invalid']);
+  const name = join(place, 'hostile/.svc/agents/\u202eb.yaml');
+  await writeFile(name, head);
+  await change(agent, head);
+  await until('hostile/.svc', ['hostile-path']);
+  await until(agent, []);
+  await rm(name);
+  await change(agent, wrong);
+  await until(agent, ['concurrency-invalid']);
+  await until('hostile/.svc', []);
+});

@@ -19,7 +19,7 @@ import {
   TextDocumentSyncKind,
 } from 'vscode-languageserver/node';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
-import { compileDirectory, type CompiledTree, type CompileEnvironment, surroundingsOf } from './tree.ts';
+import { compileDirectory, type CompiledTree, type CompileEnvironment, outputOf, surroundingsOf } from './tree.ts';
 import { placeAt } from './lsp-place.ts';
 import { hoverOf, type Word, wordsAt } from './lsp-words.ts';
 import { ownVersion } from './command-version.ts';
@@ -89,8 +89,8 @@ class Workspace {
 
   async #check(root: string): Promise<void> {
     const texts = new Map([...this.#open].map(([file, { text }]) => [file, text]));
-    const { output } = await compileOpen(root, texts, this.#surroundings, this.#now);
-    const byUri = Map.groupBy(output.diagnostics, ({ file }) => this.#uriOf(join(root, file ?? '.svc')));
+    const { diagnostics } = await outputOf(compileOpen(root, texts, this.#surroundings, this.#now));
+    const byUri = Map.groupBy(diagnostics, ({ file }) => this.#uriOf(join(root, file ?? '.svc')));
     const before = this.#told.get(root) ?? [];
     this.#told.set(root, new Set(byUri.keys()));
     // Other trees' files are told of with their own.

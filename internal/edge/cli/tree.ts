@@ -128,11 +128,18 @@ function laidOver(bundle: Bundle, overlay: ReadonlyMap<string, Uint8Array>): Bun
 
 /** What a tree compiles to; one that cannot be read within its bounds is the author's mistake like any other. */
 export async function compileOutput(call: Call, strict = false): Promise<CompiledTree['output']> {
+  const compiling = compileTree(call);
+  if (!strict) return outputOf(compiling);
+  const { unknownRootKeys } = await import('./strict.ts');
+  return outputOf(
+    compiling.then(({ bundle, output }) => ({ bundle, output: withMore(output, unknownRootKeys(bundle)) })),
+  );
+}
+
+/** The output of a compile; that of a tree which cannot be read says so. */
+export async function outputOf(compiling: Promise<CompiledTree>): Promise<CompiledTree['output']> {
   try {
-    const { bundle, output } = await compileTree(call);
-    if (!strict) return output;
-    const { unknownRootKeys } = await import('./strict.ts');
-    return withMore(output, unknownRootKeys(bundle));
+    return (await compiling).output;
   } catch (error) {
     const diagnostic = error instanceof Refusal ? unreadable(error) : undefined;
     if (diagnostic === undefined) throw error;
