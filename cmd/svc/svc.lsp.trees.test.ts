@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import {
   createProtocolConnection,
@@ -130,4 +131,24 @@ test('a tree that cannot be read is told of as svc validate tells it, and what w
   await change(agent, wrong);
   await until(agent, ['concurrency-invalid']);
   await until('hostile/.svc', []);
+});
+
+test('the last word about a document is about its last text, however long another text takes', async () => {
+  const agent = await treeAt('slow');
+  // So much takes seconds, and is compiled in a worker; so little is compiled at once.
+  const slow = `${wrong}env:\n${Array.from({ length: 8_000 }, (_, index) => `  A${index}: ${index}\n`).join('')}`;
+  await open(agent, slow);
+  while ((codesOf(agent)?.length ?? 0) === 0) await news();
+  const begun = performance.now();
+  await change(agent, `${slow}# again\n`);
+  const before = told.get(uriOf(agent));
+  while (told.get(uriOf(agent)) === before) await news();
+  const takesMs = performance.now() - begun;
+  await change(agent, slow);
+  // Long enough that it is being compiled, too short for its answer.
+  await sleep(takesMs / 4);
+  await change(agent, head);
+  await until(agent, []);
+  await sleep(takesMs);
+  assert.deepEqual(codesOf(agent), []);
 });

@@ -53,6 +53,8 @@ class Workspace {
   /** Names of each tree's files that something was told of, to be told when it is right again. */
   readonly #told = new Map<string, ReadonlySet<string>>();
   readonly #waiting = new Map<string, NodeJS.Timeout>();
+  /** Trees that are being compiled; true: and anew when that is done. */
+  readonly #compiling = new Map<string, boolean>();
 
   constructor(connection: Connection, surroundings: CompileEnvironment, now: () => Date) {
     this.#now = now;
@@ -77,7 +79,7 @@ class Workspace {
       root,
       setTimeout(() => {
         this.#waiting.delete(root);
-        this.#check(root).catch((error: unknown) => this.#connection.console.error(String(error)));
+        void this.#checkInTurn(root);
       }, quietMs),
     );
   }
@@ -85,6 +87,19 @@ class Workspace {
   stop(): void {
     for (const timer of this.#waiting.values()) clearTimeout(timer);
     this.#waiting.clear();
+  }
+
+  /** One compile of a tree at a time: the answer to an older text may take longer, and would be the last that is told. */
+  async #checkInTurn(root: string): Promise<void> {
+    if (this.#compiling.has(root)) {
+      this.#compiling.set(root, true);
+      return;
+    }
+    do {
+      this.#compiling.set(root, false);
+      await this.#check(root).catch((error: unknown) => this.#connection.console.error(String(error)));
+    } while (this.#compiling.get(root) === true);
+    this.#compiling.delete(root);
   }
 
   async #check(root: string): Promise<void> {
