@@ -44,3 +44,5 @@ const code = await runCli(process.argv.slice(2), {
 });
 process.exitCode ??= code;
 if (process.exitCode === 0) process.exitCode = code;
+// A signal ends it also where a library goes on looking after whoever started it; what was said goes out first.
+if (stop.signal.aborted) process.stdout.write('', () => process.exit());

@@ -152,3 +152,9 @@ test('the last word about a document is about its last text, however long anothe
   await sleep(takesMs);
   assert.deepEqual(codesOf(agent), []);
 });
+
+test('it ends at a signal, also while an editor holds it open', async () => {
+  const ended = new Promise((resolve) => child.once('exit', (code) => resolve(code)));
+  child.kill('SIGTERM');
+  assert.equal(await Promise.race([ended, sleep(30_000, 'still there')]), 143);
+});
