@@ -12,6 +12,18 @@ const askedList: readonly (readonly [asked: string, ...found: readonly string[]]
     'triggers[].routing.onUnmatched (kind: deliver or bind) / one of drop, warn, error, spawn / "drop"',
   ],
   ['triggers.routing.kind', 'triggers[].routing.kind / one of spawn, deliver, bind'],
+  ['triggers[0].where["$.codehost.push.ref"]', 'triggers[].where.<path> / text, number, true, false or null, or map'],
+  [
+    'triggers[0].where["$.codehost.push.ref"].in[0]',
+    'triggers[].where.<path>.in[] / text, number, true, false or null',
+  ],
+  ['tools["docs.search"].url', 'tools.<alias>.url (kind: mcp_remote) / text'],
+  ['labels["a.b/\\"c\\""]', 'labels.<key> / text'],
+  [
+    'bindings["codehost.pull_request"].bind',
+    'bindings.codehost.pull_request.bind / one of onAttributedEvent, onMention',
+  ],
+  ['env.LOG_LEVEL["$secret"]', 'env.<NAME>.$secret / name'],
   ['env.LOG_LEVEL', 'env.<NAME> / text, or map'],
   ['env.LOG_LEVEL.$secret', 'env.<NAME>.$secret / name'],
   ['tools.docs.url', 'tools.<alias>.url (kind: mcp_remote) / text'],

@@ -41,11 +41,9 @@ interface Found {
 }
 
 const isOpenStep = (step: string): boolean => /^(?:\*|\d+|<.*>)$/.test(step);
-const stepsOf = (path: string): string[] =>
-  path
-    .replaceAll(/\[(?:"([^"]*)"|(\d+|\*)?)\]/g, '.$1$2')
-    .split('.')
-    .filter((step) => step !== '');
+/** A key in brackets and quotes is one step, whatever dots it has. */
+const stepPattern = /\["((?:[^"\\]|\\.)*)"\]|[^.[\]]+/g;
+const stepsOf = (path: string): string[] => [...path.matchAll(stepPattern)].map(([step, key]) => key ?? step);
 
 /** Every field that a path may mean. */
 function find(desc: Desc, steps: readonly string[], at: Found): readonly Found[] {
