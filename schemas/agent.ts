@@ -138,7 +138,7 @@ export const agentFields = {
   }),
   variables: record(
     '<name>',
-    scalar('A text, number, true or false.'),
+    scalar('A text, number, true or false.', { notNull: true }),
     'Values of {{ $name }} tokens in imported content; never in this document’s own body.',
     {
       pattern: '[A-Za-z_][A-Za-z0-9_]*',

@@ -49,7 +49,9 @@ function schemaOf(desc: Desc, place: Place): Schema {
     case 'flag':
       return typed('boolean', place);
     case 'scalar':
-      return { not: { anyOf: [{ type: 'object' }, { type: 'array' }] } };
+      return {
+        not: { anyOf: ['object', 'array', ...(desc.notNull === true ? ['null'] : [])].map((type) => ({ type })) },
+      };
     case 'free':
       return typed('object', { nullable: desc.orNull === true || place.nullable === true });
     case 'list':

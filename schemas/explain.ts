@@ -147,7 +147,7 @@ export function typeOf(desc: Desc): string {
     case 'flag':
       return 'true or false';
     case 'scalar':
-      return 'text, number, true, false or null';
+      return desc.notNull === true ? 'text, number, true or false' : 'text, number, true, false or null';
     case 'free':
       return 'JSON object';
     case 'list':

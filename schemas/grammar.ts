@@ -97,6 +97,8 @@ export interface Flag extends About, Typed<boolean> {
 /** A text, number, true, false or null. */
 export interface Scalar extends About, Typed<JsonScalar> {
   readonly kind: 'scalar';
+  /** True: not null. */
+  readonly notNull?: true;
   /** A number that a double cannot hold is its digits, as events have it. */
   readonly exact?: true;
 }

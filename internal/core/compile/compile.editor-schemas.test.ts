@@ -53,6 +53,7 @@ const mistakes: readonly (readonly [SchemaKind, unknown])[] = [
   ['agent', { session: { x: 1 } }],
   ['agent', { spendCaps: { dailyUsd: 3 } }],
   ['agent', { variables: { a: [1] } }],
+  ['agent', { variables: { a: null } }],
   ['environment', { name: 'e', image: { kind: 'dockerfile', name: 'base' } }],
   ['environment', { setupCache: { ttl: '1w' } }],
   ['identity', { displayname: 'x' }],
