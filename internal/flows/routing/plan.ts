@@ -1,7 +1,7 @@
 // What a batch writes, gathered in memory event by event and written set-wise in one transaction: sessions with their
 // claims, messages, bindings with their events, ties, decisions, and what stands on the events themselves.
 
-import { beginChecks, type NewCycle } from '../../adapters/store/sessions/checks.ts';
+import { beginChecks, type NewCycle, passChecks } from '../../adapters/store/sessions/checks.ts';
 import { type Binding, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';
 import {
   insertRoutes,
@@ -84,11 +84,21 @@ export function addPlan(plan: Plan, { spawned, heirs, messages, routes, settled,
   plan.textSize += textSize;
 }
 
+/** What sessions that failed have left to others: checks, and the messages to be written. */
+async function inherit(tx: Sql, heirs: readonly Heir[]): Promise<MessageInsert[]> {
+  await passChecks(
+    tx,
+    heirs.map(({ sessionId, failedId }) => ({ sessionId, before: failedId })),
+  );
+  return inheritedMessages(tx, heirs);
+}
+
 /** Writes sessions and what is said, in the order in which it came, and makes room for more of the same batch. */
 export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> {
   plan.written += plan.spawned.length + plan.messages.length;
-  // Before they have their numbers: what is left to a session comes before what it is told first.
-  const left = await inheritedMessages(tx, plan.heirs.splice(0));
+  // Before they have their numbers: what is left to a session comes before what it is told first. Where nothing is, nothing
+  // is waited for: the brief form is written in one breath.
+  const left = plan.heirs.length === 0 ? [] : await inherit(tx, plan.heirs.splice(0));
   await insertSpawned(tx, plan.spawned.splice(0), now);
   failpoint('route.sessions-written');
   await insertMessages(tx, [...left, ...plan.messages.splice(0)], now);

@@ -17,12 +17,15 @@ import {
   routesOf,
   settled,
 } from '../routing/routing-testkit.ts';
+import { beginCheck, concludeCheck } from '../checks/checks.ts';
 import { endSession } from '../sessions/sessions.ts';
 import { upkeepTurn } from './upkeep.ts';
 
 let daemon: TestDaemon;
+let arrive: Awaited<ReturnType<typeof codehostDoor>>;
 before(async () => {
   daemon = await startTestDaemon();
+  arrive = await codehostDoor(daemon);
 });
 after(() => daemon.stop());
 
@@ -153,17 +156,18 @@ test('whoever takes the slot of a failed session first has what it left, before 
   assert.deepEqual(await toldTo(await sent('five')), ['five']);
 });
 
+/** What happens to a pull request, from its delivery to the end of its routing; the id of its event. */
+const pull = (action: string, number: number): Promise<string> =>
+  arrive('pull_request', {
+    action,
+    number,
+    repository: { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } },
+    sender: { login: 'ann', id: 1, type: 'User' },
+    pull_request: { number, head: { sha: `sha-${number}` } },
+  });
+
 test('what a session held when it failed waits for the one that replaces it, unless its release comes first', async () => {
   const { db } = daemon.ctx;
-  const arrive = await codehostDoor(daemon);
-  const pull = (action: string, number: number): Promise<string> =>
-    arrive('pull_request', {
-      action,
-      number,
-      repository: { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } },
-      sender: { login: 'ann', id: 1, type: 'User' },
-      pull_request: { number, head: { sha: `sha-${number}` } },
-    });
   const on = (action: string, more: object): object => ({
     event: `codehost.pull_request.${action}`,
     routing: { kind: 'bind', target: 'codehost.pull_request', ...more },
@@ -196,6 +200,42 @@ test('what a session held when it failed waits for the one that replaces it, unl
   assert.deepEqual(await decided(await pull('edited', 1)), [['deliver', second]]);
   assert.deepEqual(await decided(await pull('closed', 1)), [['released', second]]);
   await daemon.api('POST', `P/sessions/${second}/archive`, {});
+});
+
+test('the checks of a session are those of whoever takes its place', async () => {
+  const { db } = daemon.ctx;
+  const checks = [{ name: 'lint', displayName: 'Lint', description: 'Reads' }];
+  const events = ['codehost.pull_request.opened', 'codehost.pull_request.synchronize'];
+  const triggers = [{ events, routing: { kind: 'deliver', onUnmatched: 'spawn' }, checks }];
+  const desk = (more: object = {}) => ({ desk: { concurrency: 1, replace: 'auto', triggers, ...more } });
+  await applyAgents(daemon.api, desk(), true);
+  const toldOf = async (event: string): Promise<string> => (await routesOf(db, event))[0]?.sessions[0] ?? '';
+  const checksOf = async (id: string): Promise<string[]> => {
+    const { body } = await daemon.api('GET', `P/sessions/${id}`);
+    const shown = body['checks'] as unknown as { target: { key: string }; cycle: number; state: string }[];
+    return shown.map(({ target, cycle, state }) => `${target.key} ${cycle} ${state}`);
+  };
+  const fail = async (id: string): Promise<void> => {
+    await failed(id);
+    // The platform fills the slot again, but not now.
+    await db.query(`update svc.sessions set ended_at = now() + interval '1 hour' where id = $1::uuid`, [id]);
+  };
+  const first = await toldOf(await pull('opened', 31));
+  assert.deepEqual(await checksOf(first), ['o/r#31 1 queued']);
+  await applyAgents(daemon.api, desk({ onReplace: 'Go on.' }), true);
+  const second = await successorTo(first);
+  assert.deepEqual([await checksOf(first), await checksOf(second)], [[], ['o/r#31 1 queued']]);
+  await beginCheck(daemon.ctx, second, 'lint');
+  await fail(second);
+  const byHand = await daemon.api('POST', 'P/agents/desk/sessions', { message: 'by hand' });
+  const third = String(byHand.body['id']);
+  await concludeCheck(daemon.ctx, third, 'lint', { conclusion: 'success', title: 'Fine', summary: 'All good' });
+  await fail(third);
+  const fourth = await toldOf(await pull('opened', 32));
+  assert.deepEqual(await checksOf(fourth), ['o/r#31 1 concluded', 'o/r#32 1 queued']);
+  assert.equal(await toldOf(await pull('synchronize', 31)), fourth);
+  assert.deepEqual(await checksOf(fourth), ['o/r#31 2 queued', 'o/r#32 1 queued']);
+  await daemon.api('POST', `P/sessions/${fourth}/archive`, {});
 });
 
 test('a thread whose session failed goes on with the one that replaces it', async () => {

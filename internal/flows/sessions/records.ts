@@ -12,6 +12,7 @@ import {
   passedOn,
   unheardMessages,
 } from '../../adapters/store/sessions/inbox.ts';
+import { passChecks } from '../../adapters/store/sessions/checks.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import {
   type EndedSession,
@@ -54,6 +55,10 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   const left = await inheritedMessages(tx, heirs);
   const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
   await insertMessages(tx, [...left, ...starts], now);
+  await passChecks(
+    tx,
+    heirs.map(({ sessionId, failedId }) => ({ sessionId, before: failedId })),
+  );
 }
 
 /**
@@ -146,7 +151,7 @@ async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[]
 /**
  * Puts a successor in a session's place (docs/reference/sessions.md#slot; Bindings: held, agent). One that is live is ended; the
  * successor gets its bindings with `lifecycle: held` or `continuity: agent`, its agent's claims that wait for a holder,
- * and what had not reached it, or failed with it; its other bindings are released. Throws Fault `not_found`.
+ * its checks, and what had not reached it, or failed with it; its other bindings are released. Throws Fault `not_found`.
  */
 export async function takeOver(
   ctx: FlowContext,
@@ -170,6 +175,7 @@ export async function takeOver(
   const moves = own.flatMap((binding): Move[] => {
     if (binding.sessionId !== null && binding.sessionId !== sessionId) return [];
     const stays = binding.lifecycle === 'held' || binding.continuity === 'agent';
+  await passChecks(tx, [{ sessionId: successor.id, before: sessionId }]);
     return [stays ? passTo(binding, successor.id) : releaseOf(binding)];
   });
   await move(ctx, tx, moves);

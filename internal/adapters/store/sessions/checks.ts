@@ -129,6 +129,22 @@ async function notBegun(tx: Sql, cycles: readonly NewCycle[]): Promise<readonly 
 
 const newest = `select distinct on (c.agent_id, c.target_key, c.name) ${columns} from svc.checks c`;
 const newestOrder = 'order by c.agent_id, c.target_key, c.name, c.cycle desc';
+/** A session that stands in the place of another. */
+interface Successor {
+  readonly sessionId: string;
+  readonly before: string;
+}
+
+/** What sessions had of checks, those aside excepted, is their successors': nobody else could begin or conclude it. */
+export async function passChecks(tx: Sql, successors: readonly Successor[]): Promise<void> {
+  if (successors.length === 0) return;
+  await tx.query(
+    `update svc.checks c set session_id = u.successor from unnest($1::uuid[], $2::uuid[]) as u (successor, before)
+      where c.session_id = u.before and c.state <> 'superseded'`,
+    [successors.map((one) => one.sessionId), successors.map((one) => one.before)],
+  );
+}
+
 
 /** A session's checks, by pull request and name, each in its latest cycle that the session got. */
 export async function listChecks(sql: Sql, sessionId: string): Promise<CheckRow[]> {
