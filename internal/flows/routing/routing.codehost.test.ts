@@ -289,6 +289,45 @@ describe('pull requests and their sessions', () => {
     ]);
   });
 
+  it('a check goes aside with its cycle where its agent declares it no more, wherever its trigger stands by then', async () => {
+    const check = (name: string) => ({ name, displayName: name, description: 'Looks' });
+    const on = (events: string[], checks: string[], where = {}) => ({
+      events: events.map((event) => `codehost.pull_request.${event}`),
+      routing: { kind: 'spawn' },
+      where,
+      checks: checks.map(check),
+    });
+    const labeled = (name: string) => on(['labeled'], [name], { '$.codehost.label.name': name });
+    const say = (action: string, name?: string) => arrive('pull_request', { ...opened(22), action, label: { name } });
+    await only({
+      judge: { triggers: [on(['opened', 'reopened'], ['lint', 'unit']), labeled('docs'), labeled('perf')] },
+    });
+    await say('opened');
+    await say('labeled', 'docs');
+    await say('labeled', 'perf');
+    const first = { event: 'codehost.pull_request.edited', routing: { kind: 'spawn' } };
+    await only({
+      judge: { triggers: [first, on(['opened', 'reopened'], ['lint']), labeled('docs'), labeled('perf')] },
+    });
+    const standing = async () =>
+      (
+        await daemon.ctx.db.query<{ shown: string }>(
+          `select concat_ws(' ', name, cycle, state) as shown from svc.checks where agent = 'judge' order by name, cycle`,
+        )
+      ).rows.map((row) => row.shown);
+    // What was the place of `perf` is that of `docs` now.
+    await say('labeled', 'docs');
+    assert.deepEqual((await standing()).slice(0, 2), ['docs 1 superseded', 'docs 2 queued']);
+    assert.deepEqual((await standing()).slice(3, 4), ['perf 1 queued']);
+    await say('reopened');
+    assert.deepEqual((await standing()).slice(2), [
+      'lint 1 superseded',
+      'lint 2 queued',
+      'perf 1 queued',
+      'unit 1 superseded',
+    ]);
+  });
+
   it('a head that is no commit has no check, and its event is routed all the same', async () => {
     const checks = [{ name: 'lint', displayName: 'Lint', description: 'Looks at style' }];
     await only({ odd: { triggers: [{ event: 'codehost.pull_request.opened', routing: { kind: 'spawn' }, checks }] } });

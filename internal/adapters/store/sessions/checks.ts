@@ -78,14 +78,16 @@ export async function beginChecks(tx: Sql, now: Date, cycles: readonly NewCycle[
     });
   const input = JSON.stringify(rows);
   await tellDeadlines(tx, rows);
-  // A check that the trigger declares no more goes aside with the cycle that it belonged to.
+  // So goes aside what the agent had of checks that it declares no more, wherever among its triggers they stood.
   await tx.query(
     `update svc.checks c set state = 'superseded', conclusion = null, deadline_at = null, reported = false,
             report_after = null, report_error = null, changes = c.changes + 1, updated_at = $2::timestamptz
-       from (select distinct "agentId", "targetKey", name, ordinal from json_to_recordset($1::json)
-               as (name text, ordinal int, "agentId" uuid, "targetKey" text)) i
-      where c.agent_id = i."agentId" and c.target_key = i."targetKey" and (c.name = i.name or c.ordinal = i.ordinal)
-        and c.state <> 'superseded'`,
+       from (select "agentId", "targetKey", array_agg(name) as names from json_to_recordset($1::json)
+               as (name text, "agentId" uuid, "targetKey" text) group by 1, 2) i
+      where c.agent_id = i."agentId" and c.target_key = i."targetKey" and c.state <> 'superseded'
+        and (c.name = any(i.names) or not exists (
+          select from svc.triggers t
+           where t.agent_id = c.agent_id and t.spec -> 'checks' @> jsonb_build_array(jsonb_build_object('name', c.name))))`,
     [input, now],
   );
   await tx.query(
