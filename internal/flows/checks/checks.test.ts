@@ -164,6 +164,22 @@ test('what cannot be is refused with the reason: an unknown name, a wrong order,
   assert.deepEqual(await all(), ['lint 1 queued abc', 'unit 1 queued abc']);
 });
 
+test('of pull requests with a check of one name the session reaches each, also once another one is concluded', async () => {
+  await queue(pull({ checks: [lint] }), pull({ targetKey: 'acme/site#8', checks: [lint] }));
+  const reached = new Set<string>();
+  for (let turn = 0; turn < 2; turn += 1) {
+    const { targetKey } = await beginCheck(bench.ctx, session, 'lint');
+    assert.equal((await concludeCheck(bench.ctx, session, 'lint', concluded)).targetKey, targetKey);
+    reached.add(targetKey);
+  }
+  assert.deepEqual([...reached].sort(), ['acme/site#7', 'acme/site#8']);
+  await assert.rejects(beginCheck(bench.ctx, session, 'lint'), fault('check-refused', /concluded already/));
+  await queue(pull({ checks: [lint] }), pull({ targetKey: 'acme/site#8', checks: [lint] }));
+  await beginCheck(bench.ctx, session, 'lint');
+  await beginCheck(bench.ctx, session, 'lint');
+  await assert.rejects(beginCheck(bench.ctx, session, 'lint'), fault('check-refused', /begun already/));
+});
+
 test('deadlines conclude set-wise with the titles of the spec, in the name of the clock', async () => {
   const pulls = Array.from({ length: 700 }, (_, index) => pull({ targetKey: `acme/site#${index}`, checks: [lint] }));
   await queue(...pulls);

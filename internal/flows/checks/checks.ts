@@ -70,7 +70,8 @@ const storable = (text: string): string => text.toWellFormed().replaceAll('\0', 
 async function signalled(ctx: FlowContext, sessionId: string, name: string, signal: CheckSignal): Promise<CheckRow> {
   const { row, refused } = await ctx.db.tx(async (tx) => {
     const now = ctx.runtime.now();
-    const locked = await lockCheck(tx, sessionId, name);
+    // Names are all that a session says: one that is over on one pull request may be open on another.
+    const locked = await lockCheck(tx, sessionId, { name, state: signal.kind === 'begin' ? 'queued' : 'in_progress' });
     if (locked === undefined) return { row: undefined, refused: null };
     const result = signalCheck(locked.spec, checkOf(locked), signal, now.getTime());
     const moved = { ...locked, ...fieldsOf(result.check, locked) };

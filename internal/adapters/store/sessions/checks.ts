@@ -129,8 +129,6 @@ async function notBegun(tx: Sql, cycles: readonly NewCycle[]): Promise<readonly 
   return cycles.filter((one) => !begun.has(`${one.eventId} ${one.agentId} ${one.ordinal}`));
 }
 
-const newest = `select distinct on (c.agent_id, c.target_key, c.name) ${columns} from svc.checks c`;
-const newestOrder = 'order by c.agent_id, c.target_key, c.name, c.cycle desc';
 /** A session that stands in the place of another. */
 interface Successor {
   readonly sessionId: string;
@@ -147,6 +145,8 @@ export async function passChecks(tx: Sql, successors: readonly Successor[]): Pro
   );
 }
 
+const newest = `select distinct on (c.agent_id, c.target_key, c.name) ${columns} from svc.checks c`;
+const newestOrder = 'order by c.agent_id, c.target_key, c.name, c.cycle desc';
 
 /** A session's checks, by pull request and name, each in its latest cycle that the session got. */
 export async function listChecks(sql: Sql, sessionId: string): Promise<CheckRow[]> {
@@ -154,17 +154,21 @@ export async function listChecks(sql: Sql, sessionId: string): Promise<CheckRow[
   return rows;
 }
 
-/** Locks the check of that name that the session got last, with the organization that it belongs to. */
+/**
+ * Locks a check of that name that the session got, with the organization that it belongs to: of those on several pull
+ * requests the last one in the state that is asked for, else the last that stands.
+ */
 export async function lockCheck(
   tx: Sql,
   sessionId: string,
-  name: string,
+  { name, state }: Pick<CheckRow, 'name' | 'state'>,
 ): Promise<(CheckRow & { readonly orgId: string }) | undefined> {
   const { rows } = await tx.query<CheckRow & { orgId: string }>(
     `select ${columns}, p.org_id as "orgId" from svc.checks c join svc.projects p on p.id = c.project_id
       where c.session_id = $1::uuid and c.name = $2::text
-      order by c.state = 'superseded', c.created_at desc, c.cycle desc, c.target_key, c.id limit 1 for update of c`,
-    [sessionId, name],
+      order by c.state <> $3::text, c.state = 'superseded', c.created_at desc, c.cycle desc, c.target_key, c.id
+      limit 1 for update of c`,
+    [sessionId, name, state],
   );
   return rows[0];
 }
