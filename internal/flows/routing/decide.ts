@@ -234,7 +234,7 @@ class DecisionApplier {
     { trigger: decisionKey, decision, because, severity }: Recorded,
     claims: SpawnClaims,
   ): void {
-    const { triggers, plan, state, nextId } = this.#context;
+    const { triggers, plan, state, nextId, messageMaxBytes: bytesMax } = this.#context;
     const id = nextId();
     const { owner, ordinal } = trigger;
     const start = startOf({ render: triggers.render, bytesMax: this.#share(1) }, trigger, this.#input);
@@ -263,7 +263,7 @@ class DecisionApplier {
     });
     this.#made.set(decisionKey, id);
     const failedId = claims.slot ? state.failed.get(owner.id) : undefined;
-    if (failedId !== undefined) plan.heirs.push({ sessionId: id, failedId });
+    if (failedId !== undefined) plan.heirs.push({ sessionId: id, failedId, bytesMax });
     settle(state, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
   }
 

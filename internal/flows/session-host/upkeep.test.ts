@@ -202,6 +202,24 @@ test('what a session held when it failed waits for the one that replaces it, unl
   await daemon.api('POST', `P/sessions/${second}/archive`, {});
 });
 
+test('what stood beside an attached prompt that nobody heard goes on with it', async () => {
+  const { db } = daemon.ctx;
+  const triggers = [hook('beside', { kind: 'spawn' }, { attachedUserPrompt: 'Look.', message: 'It is {{ n }}.' })];
+  const desk = (more: object = {}) => ({ beside: { concurrency: 1, replace: 'auto', triggers, ...more } });
+  const paths = await applyAgents(daemon.api, desk(), true);
+  const event = await post(daemon.url, paths['beside'] ?? '', { n: 'one' });
+  await settled(db);
+  const first = (await routesOf(db, event))[0]?.sessions[0] ?? '';
+  await applyAgents(daemon.api, desk({ onReplace: 'Go on.' }), true);
+  const second = await successorTo(first);
+  assert.deepEqual(await toldTo(second), ['Go on.', 'Look.\n\nIt is one.']);
+  await failed(second);
+  await db.query(`update svc.sessions set ended_at = now() + interval '1 hour' where id = $1::uuid`, [second]);
+  const third = await daemon.api('POST', 'P/agents/beside/sessions', { message: 'by hand' });
+  assert.deepEqual(await toldTo(String(third.body['id'])), ['Go on.', 'Look.\n\nIt is one.', 'by hand']);
+  await daemon.api('POST', `P/sessions/${String(third.body['id'])}/archive`, {});
+});
+
 test('the checks of a session are those of whoever takes its place', async () => {
   const { db } = daemon.ctx;
   const checks = [{ name: 'lint', displayName: 'Lint', description: 'Reads' }];

@@ -22,6 +22,7 @@ import {
   type SessionInsert,
 } from '../../adapters/store/sessions/sessions.ts';
 import { slotOf, slotsOf } from '../../adapters/store/sessions/slots.ts';
+import { sessionSettings } from '../../base/config/session-settings.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
@@ -42,6 +43,7 @@ export interface NewSession extends SessionInsert {
  */
 export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: readonly NewSession[]): Promise<void> {
   const now = ctx.runtime.now();
+  const { messageMaxBytes: bytesMax } = sessionSettings(ctx.config.file);
   const filling = sessions.filter(({ slot, origin }) => slot && origin !== 'replacement');
   const slots = await slotsOf(
     tx,
@@ -49,16 +51,16 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   );
   const heirs = filling.flatMap(({ id, agentId }): Heir[] => {
     const failedId = slots.get(agentId)?.failedId ?? null;
-    return failedId === null ? [] : [{ sessionId: id, failedId }];
+    return failedId === null ? [] : [{ sessionId: id, failedId, bytesMax }];
   });
   await insertSessions(tx, sessions, now);
   const left = await inheritedMessages(tx, heirs);
-  const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
-  await insertMessages(tx, [...left, ...starts], now);
   await passChecks(
     tx,
     heirs.map(({ sessionId, failedId }) => ({ sessionId, before: failedId })),
   );
+  const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
+  await insertMessages(tx, [...left, ...starts], now);
 }
 
 /**
@@ -165,17 +167,18 @@ export async function takeOver(
   if (before === undefined) throw noSession();
   const own = await findBindings(tx, { agentId: before.agentId });
   const unheard = await unheardMessages(tx, sessionId, before.live);
+  const { messageMaxBytes: bytesMax } = sessionSettings(ctx.config.file);
   await endSessionRow(tx, sessionId, { state: 'replaced', reason, now });
   await createSessions(ctx, tx, [successor]);
   await deliver(
     ctx,
     tx,
-    unheard.map((message) => passedOn(message, successor.id)),
+    unheard.map((message) => passedOn(message, { sessionId: successor.id, bytesMax })),
   );
+  await passChecks(tx, [{ sessionId: successor.id, before: sessionId }]);
   const moves = own.flatMap((binding): Move[] => {
     if (binding.sessionId !== null && binding.sessionId !== sessionId) return [];
     const stays = binding.lifecycle === 'held' || binding.continuity === 'agent';
-  await passChecks(tx, [{ sessionId: successor.id, before: sessionId }]);
     return [stays ? passTo(binding, successor.id) : releaseOf(binding)];
   });
   await move(ctx, tx, moves);

@@ -2,6 +2,7 @@
 // written together; numbers are given out in the order of the call, so that a session hears things in that order.
 
 import type { JsonObject } from '../../../domain/json.ts';
+import { cutText } from '../../../domain/utf8.ts';
 import type { RoutingTx } from '../routing/routing-lock.ts';
 import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
@@ -84,6 +85,8 @@ export async function insertNotices(
 
 export interface OpenMessage {
   readonly text: string;
+  /** Of what its session began with: what stood beside it in the system prompt; else null. */
+  readonly beside: string | null;
   readonly sender: MessageInsert['sender'];
   readonly mode: MessageInsert['mode'];
   readonly detail: JsonObject;
@@ -94,7 +97,7 @@ export interface OpenMessage {
 }
 
 // A part of it may be done where `attempts` is 1.
-const unheardColumns = `m.text, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
+const unheardColumns = `m.text, case when i.starts then s.hidden_context end as beside, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
             i.agent_id as "agentId", i.ordinal, least(i.attempts, 1) as attempts`;
 
 /**
@@ -105,6 +108,7 @@ export async function unheardMessages(tx: RoutingTx, sessionId: string, isLive: 
   const { rows } = await tx.query<OpenMessage>(
     `select ${unheardColumns}
        from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+       join svc.sessions s on s.id = i.session_id
       where i.session_id = $1::uuid and (i.state in ('pending', 'in_flight') or not $2::boolean and i.state = 'failed')
       order by i.seq`,
     [sessionId, isLive],
@@ -116,10 +120,17 @@ export async function unheardMessages(tx: RoutingTx, sessionId: string, isLive: 
 export interface Heir {
   readonly sessionId: string;
   readonly failedId: string;
+  /** Bytes of UTF-8 of one message. */
+  readonly bytesMax: number;
 }
 
-export const passedOn = (message: OpenMessage, sessionId: string): MessageInsert => ({
+/** A message as another session is told it: with all that its own would have begun with, as where a spawn becomes a delivery. */
+export const passedOn = (
+  { text, beside, ...message }: OpenMessage,
+  { sessionId, bytesMax }: Pick<Heir, 'sessionId' | 'bytesMax'>,
+): MessageInsert => ({
   ...message,
+  text: beside === null ? text : cutText(`${text}\n\n${beside}`, bytesMax),
   sessionId,
   eventId: message.eventId ?? undefined,
   agentId: message.agentId ?? undefined,
@@ -138,9 +149,14 @@ export async function inheritedMessages(tx: Sql, heirs: readonly Heir[]): Promis
          from unnest($1::uuid[], $2::uuid[]) as u (heir, failed)
          join svc.inbox i on i.session_id = u.failed and i.state = 'failed'
          join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+         join svc.sessions s on s.id = i.session_id
         order by u.heir, i.seq) l`,
     [heirs.map((one) => one.sessionId), heirs.map((one) => one.failedId)],
     'inherited-messages',
   );
-  return rows.map(({ heir, ...message }) => passedOn(message, heir));
+  const byId = new Map(heirs.map((one) => [one.sessionId, one]));
+  return rows.flatMap(({ heir, seq, ...message }) => {
+    const to = byId.get(heir);
+    return to === undefined ? [] : [{ ...passedOn(message, to), seq }];
+  });
 }
