@@ -115,6 +115,9 @@ export const getTrigger = operation({
   answers: { 200: oneTrigger },
 });
 
+/** UTF-16 units of the longest key that an event has: `webhook.`, and what a body names by at most 512 characters. */
+const keyUnitsMax = 'webhook.'.length + 2 * 512;
+
 export const explainTriggers = operation({
   ...read,
   method: 'POST',
@@ -123,7 +126,7 @@ export const explainTriggers = operation({
   summary: 'What an event would do, clause by clause; changes nothing',
   body: v.strictObject({
     /** The event's key; with `raw` what a code host sends as X-GitHub-Event. */
-    event: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(512))),
+    event: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(keyUnitsMax))),
     payload: v.unknown(),
     endpoint: v.optional(v.string()),
     /** The payload is the body of a provider's delivery, as it would come through `connection`. */

@@ -131,6 +131,8 @@ export async function activeTriggersOn(
        join svc.agents a on a.id = t.agent_id
        left join svc.endpoints e on e.id = t.endpoint_id
       where t.project_id = $1::uuid and t.event = any($2::text[]) and t.status = 'active'
+        -- What the index has of a key.
+        and left(t.event, 500) = any(array(select left(k, 500) from unnest($2::text[]) k))
       order by a.name collate "C", t.ordinal limit $3::int`,
     [projectId, keys, limit ?? null],
   );

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { readPayload } from '../../../core/match/match.ts';
 import { agentsTree, hook, onEvent } from '../../../flows/sync/apply-testkit.ts';
@@ -53,6 +54,28 @@ async function explain(body: object): Promise<readonly Told[]> {
   return (answer.body as { triggers: readonly Told[] }).triggers;
 }
 const event = 'webhook.received';
+
+test('a key applies however long it is, and one that an endpoint takes is explained', async () => {
+  const { bench } = server;
+  // Nothing of it that could be packed.
+  const long = `svc.${randomBytes(4_000).toString('base64url')}`;
+  const longest = `webhook.${String.fromCodePoint(...Array.from({ length: 512 }, (_, at) => 0x20000 + at * 41))}`;
+  const auth = { kind: 'none' };
+  const own = agentsTree({ wordy: { triggers: [onEvent(long, {}), onEvent(longest, { endpoint: 'wordy', auth })] } });
+  const { status, diagnostics } = await bench.apply(own, { prune: false });
+  assert.equal(status, 'applied', JSON.stringify(diagnostics));
+  const { body } = await server.call('GET', 'triggers?agent=wordy', undefined, 'viewer');
+  const { items } = body as { items: readonly { event: string }[] };
+  assert.deepEqual(
+    items.map((one) => one.event),
+    [long, longest],
+  );
+  const told = await explain({ event: longest, endpoint: 'wordy', payload: {} });
+  assert.deepEqual(
+    told.map(({ agent, decision }) => [agent, decision]),
+    [['wordy', 'spawn']],
+  );
+});
 
 test('each trigger of the key and endpoint says what every clause read and what would follow', async () => {
   const clause = { path: '$.constructor', clause: { exists: false }, matched: true };
