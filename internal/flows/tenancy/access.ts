@@ -95,7 +95,7 @@ export async function resolveSession(
   if (session.keySha256 === null || !timingSafeEqual(session.keySha256, hashToken(given.key))) throw keyRequired();
   const row = await findSessionAccess(ctx.db, session.id, now, scope.org, scope.project);
   if (row === undefined) throw sessionEnded();
-  await touchWebSession(ctx.db, session.id, now);
+  await touchWebSession(ctx.db, session.id, { now, idleSeconds });
   return { ...accessOf(row, scope), session };
 }
 

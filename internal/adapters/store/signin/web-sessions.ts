@@ -71,12 +71,20 @@ export async function findWebSession(
   return rows[0];
 }
 
-/** Notes that a session was used; at most one write a minute for each. */
-export async function touchWebSession(sql: Sql, id: string, now: Date): Promise<void> {
+/**
+ * Notes that a session was used; at most one write a minute for each, and more where it may be idle for less than an hour:
+ * what is not noted ends it that much early.
+ */
+export async function touchWebSession(
+  sql: Sql,
+  id: string,
+  at: { readonly now: Date; readonly idleSeconds: number },
+): Promise<void> {
   await sql.query(
     `update svc.web_sessions set last_used_at = $2::timestamptz
-     where id = $1::uuid and last_used_at < $2::timestamptz - interval '1 minute'`,
-    [id, now],
+     where id = $1::uuid
+       and last_used_at < $2::timestamptz - least($3::float8 / 60, 60) * interval '1 second'`,
+    [id, at.now, at.idleSeconds],
   );
 }
 
