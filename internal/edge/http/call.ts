@@ -56,22 +56,27 @@ function paramsOf(route: Route, request: FastifyRequest): Record<string, string>
   return name === undefined ? params : { ...params, [name]: params['*'] ?? '' };
 }
 
-/** Authenticates and authorises before the body is read. Undefined for a public route. */
+/**
+ * Authenticates and authorises before the body is read. Undefined for a public route. `isLook`: nobody asks for anything,
+ * and a browser that is not used goes idle.
+ */
 export async function authorize(
   ctx: FlowContext,
   route: Route,
   request: FastifyRequest,
   limit: FailureLimit,
+  isLook = false,
 ): Promise<Access | undefined> {
   const params = paramsOf(route, request);
   requirePlain(Object.values(params));
   if (route.scope === 'public') return undefined;
   let access: Access;
   try {
-    access = await resolve(ctx, request, {
+    const scope = {
       ...(route.scope !== 'self' && { org: params['org'] ?? '' }),
       ...(route.scope === 'project' && { project: params['project'] ?? '' }),
-    });
+    };
+    access = await resolve(ctx, request, scope, isLook);
   } catch (error) {
     if (error instanceof TokenFault && error.isGuess) limit.note(request.ip, ctx.runtime.now().getTime());
     throw error;
@@ -97,13 +102,14 @@ async function resolve(
   ctx: FlowContext,
   request: FastifyRequest,
   scope: { readonly org?: string; readonly project?: string },
+  isLook: boolean,
 ): Promise<Access> {
   const headers = request.headers as Record<string, string | undefined>;
   const cookie = headers['authorization'] === undefined ? sessionCookieOf(headers) : undefined;
   if (cookie === undefined) return resolveAccess(ctx, bearer(headers['authorization']), scope);
   requireOwnHost(ctx, headers);
   if (request.method !== 'GET' && request.method !== 'HEAD') requireOwnOrigin(ctx, headers);
-  return resolveSession(ctx, { cookie, key: headers[keyHeader] }, scope);
+  return resolveSession(ctx, { cookie, key: headers[keyHeader], isLook }, scope);
 }
 
 /** What takes a right away; whatever else goes wrong with a look says nothing of it. */
@@ -112,7 +118,7 @@ const losses: readonly string[] = ['unauthenticated', 'forbidden', 'not_found'];
 /** Whether whoever made a request would still be let in, by the same look as at its beginning. */
 export async function mayStill(ctx: FlowContext, route: Route, request: FastifyRequest): Promise<boolean> {
   try {
-    await authorize(ctx, route, request, new FailureLimit());
+    await authorize(ctx, route, request, new FailureLimit(), true);
     return true;
   } catch (error) {
     if (error instanceof Fault && losses.includes(error.kind)) return false;

@@ -78,11 +78,12 @@ const secretShape = /^[A-Za-z0-9_-]{43}$/;
 
 /**
  * Resolves a browser's session at a scope, as `resolveAccess` does a token. Throws Fault `unauthenticated`: `key-required`
- * where the key is not the session's, `session-ended` where the session is not alive.
+ * where the key is not the session's, `session-ended` where the session is not alive. A look at whether it still is (`isLook`)
+ * is no use of it.
  */
 export async function resolveSession(
   ctx: FlowContext,
-  given: { readonly cookie: string; readonly key: string | undefined },
+  given: { readonly cookie: string; readonly key: string | undefined; readonly isLook?: boolean },
   scope: { readonly org?: string; readonly project?: string },
 ): Promise<Access> {
   if (given.key === undefined) throw keyRequired();
@@ -95,7 +96,7 @@ export async function resolveSession(
   if (session.keySha256 === null || !timingSafeEqual(session.keySha256, hashToken(given.key))) throw keyRequired();
   const row = await findSessionAccess(ctx.db, session.id, now, scope.org, scope.project);
   if (row === undefined) throw sessionEnded();
-  await touchWebSession(ctx.db, session.id, { now, idleSeconds });
+  if (given.isLook !== true) await touchWebSession(ctx.db, session.id, { now, idleSeconds });
   return { ...accessOf(row, scope), session };
 }
 

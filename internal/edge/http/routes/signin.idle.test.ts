@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 
 const idleSeconds = 30;
@@ -34,5 +35,22 @@ describe('a browser of few idle seconds', () => {
     }
     nowMs += (idleSeconds + 1) * 1_000;
     assert.equal(await statusOf(browser), 401);
+  });
+
+  test('ends under a stream that is open: that it is read is no request', async () => {
+    const headers = await signIn();
+    const signal = AbortSignal.timeout(60_000);
+    const stream = await fetch(`${daemon.url}/api/v1/orgs/default/projects/default/stream`, { headers, signal });
+    assert.equal(stream.status, 200);
+    let isOver = false;
+    const told = stream.text().finally(() => (isOver = true));
+    // The right to a stream is looked at every two seconds.
+    for (let turn = 0; turn < 5 && !isOver; turn += 1) {
+      nowMs += (idleSeconds / 3) * 1_000;
+      await sleep(2_500);
+    }
+    nowMs += 1_000;
+    assert.match(await told, /event: signed-out/);
+    assert.equal(await statusOf(headers), 401);
   });
 });
