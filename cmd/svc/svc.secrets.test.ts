@@ -67,6 +67,18 @@ test('a value that was typed as an argument is refused and not said again', asyn
   }
 });
 
+test('a value that is not text in UTF-8 is refused, not kept as something else', async () => {
+  await writeFile(join(home.path, 'key.der'), Buffer.from([0x30, 0x82, 0xff, 0xfe, 0x41]));
+  for (const command of ['set', 'rotate']) {
+    const { code, stderr } = await svc(['secret', command, 'binary', '--from-file', 'key.der']);
+    assert.deepEqual([code, stderr], [2, 'svc: --from-file: key.der is not text in UTF-8\n']);
+  }
+  assert.equal((await svc(['secret', 'show', 'binary'])).code, 1);
+  await writeFile(join(home.path, 'key.pem'), '\ufeffä\r\n');
+  await done(['secret', 'set', 'text', '--unprotected', '--from-file', 'key.pem']);
+  assert.equal(JSON.parse(await done(['secret', 'reveal', 'text', '--json'])).value, '\ufeffä\r\n');
+});
+
 test('a connection is added with files, listed and removed', async () => {
   await writeFile(join(home.path, 'key.pem'), 'PEM\n');
   const options = ['--app-id', '5', '--installation-id', '6', '--private-key-file', 'key.pem', '--from-file', '-'];

@@ -10,10 +10,21 @@ const bytesMax = 16 * 1024 * 1024;
 /** Text of a file, or of stdin for `-`. */
 export async function readText(call: Call, path: string, option: string): Promise<string> {
   if (path === '-') return readStdin(call);
+  let bytes: Buffer;
   try {
-    return await readFile(resolve(call.io.cwd, path), 'utf8');
+    bytes = await readFile(resolve(call.io.cwd, path));
   } catch (error) {
     throw new UsageError(`${option}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  return textOf(bytes, `${option}: ${path}`);
+}
+
+/** What is not text would be something else when it was read as such. */
+function textOf(bytes: Buffer, what: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new UsageError(`${what} is not text in UTF-8`);
   }
 }
 
@@ -26,7 +37,7 @@ async function readStdin(call: Call): Promise<string> {
     if (size > bytesMax) throw refusal('too-large', 'stdin holds more than 16 MiB');
     chunks.push(bytes);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return textOf(Buffer.concat(chunks), 'stdin');
 }
 
 /** JSON of a file or stdin. The parser's message is not passed on, since it quotes the text. */
