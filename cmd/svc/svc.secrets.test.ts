@@ -79,6 +79,25 @@ test('a value that is not text in UTF-8 is refused, not kept as something else',
   assert.equal(JSON.parse(await done(['secret', 'reveal', 'text', '--json'])).value, '\ufeffä\r\n');
 });
 
+test('an end of a secret or a token is an ISO time and nothing that only looks like one', async () => {
+  await done(['secret', 'set', 'ends', '--from-file', '-', '--unprotected'], 'v');
+  for (const at of ['90', '3600', '2027-02-30', '2027-13-01', '2027', 'Jan 5 2027', '2027-01-01T25:00Z', 'tomorrow', '']) {
+    const edited = await svc(['secret', 'edit', 'ends', '--expires-at', at]);
+    assert.deepEqual([edited.code, edited.stderr.split('\n')[0]], [2, 'svc: --expires-at takes an ISO time, or none'], at);
+    assert.equal((await svc(['token', 'create', 'ends', '--expires-at', at])).code, 2, at);
+  }
+  for (const [at, want] of [
+    ['2030-01-31', '2030-01-31T00:00:00.000Z'],
+    ['2030-01-31T12:00Z', '2030-01-31T12:00:00.000Z'],
+    ['2030-01-31 12:00:30,5+0200', '2030-01-31T10:00:30.500Z'],
+    ['2030-01-31T12:00:00', new Date(2030, 0, 31, 12).toISOString()],
+  ] as const) {
+    const edited = JSON.parse(await done(['secret', 'edit', 'ends', '--expires-at', at, '--json']));
+    assert.equal(edited.expiresAt, want);
+    assert.equal(JSON.parse(await done(['token', 'create', 'ends', '--expires-at', at, '--json'])).expiresAt, want);
+  }
+});
+
 test('a connection is added with files, listed and removed', async () => {
   await writeFile(join(home.path, 'key.pem'), 'PEM\n');
   const options = ['--app-id', '5', '--installation-id', '6', '--private-key-file', 'key.pem', '--from-file', '-'];

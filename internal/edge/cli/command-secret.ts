@@ -9,6 +9,7 @@ import { type Client, connect } from './client.ts';
 import { because, dryRun, isAsked, isMeant } from './confirm.ts';
 import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
+import { isoTime } from './iso-time.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { clean, details, durationText, parseDurationSeconds, relativeTime } from './text.ts';
@@ -49,8 +50,9 @@ function settingsOf(call: Call) {
 function expiryOf(text: string | undefined): string | null | undefined {
   if (text === undefined) return undefined;
   if (text === 'none') return null;
-  if (Number.isNaN(Date.parse(text))) throw new UsageError('--expires-at takes an ISO time, or none');
-  return new Date(text).toISOString();
+  const at = isoTime(text);
+  if (at === undefined) throw new UsageError('--expires-at takes an ISO time, or none');
+  return at;
 }
 
 function idleOf(text: string | undefined): number | null | undefined {

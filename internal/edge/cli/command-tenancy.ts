@@ -9,6 +9,7 @@ import { type Client, connect } from './client.ts';
 import { auditFilters } from './command-account.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
 import { UsageError, Refusal, refusal } from './failure.ts';
+import { isoTime } from './iso-time.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { clean, nearest, relativeTime } from './text.ts';
@@ -140,14 +141,14 @@ export const memberRemove: Handler = async (call) => {
 };
 
 export const tokenCreate: Handler = async (call) => {
-  const expiresAt = call.text('expires-at');
-  if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
-    throw new UsageError('--expires-at takes an ISO time');
+  const given = call.text('expires-at');
+  const expiresAt = given === undefined ? undefined : isoTime(given);
+  if (given !== undefined && expiresAt === undefined) throw new UsageError('--expires-at takes an ISO time');
   const client = await connect(call);
   const who = call.text('for');
   const body = {
     name: call.arg('NAME'),
-    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
+    ...(expiresAt !== undefined && { expiresAt }),
   };
   const answer =
     who === undefined
