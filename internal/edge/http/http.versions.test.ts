@@ -69,6 +69,20 @@ test('a secret is made once, and written over by whoever read it last', async ()
   }
 });
 
+test('a secret that many ask to make at once is made by one of them', async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const path = `P/secrets/once-${round}`;
+    const once = { 'if-none-match': '*' };
+    const make = (value: string) => call('PUT', path, { value, protected: false }, once);
+    const values = Array.from({ length: 20 }, (_, at) => `v${at}`);
+    const answers = await Promise.all(values.map(make));
+    const made = values.filter((_, at) => answers[at]?.status === 201);
+    const refused = answers.filter(({ status }) => status !== 201).map(codeOf);
+    assert.deepEqual(refused, Array.from({ length: 19 }, () => stale));
+    assert.deepEqual([(await call('POST', `${path}/reveal`)).body['value']], made);
+  }
+});
+
 test('an agent that was applied again is not deleted by who read it before', async () => {
   const files = (prompt: string) => ({
     files: [

@@ -149,6 +149,8 @@ export async function writeSecret(
       injected: settings.injection !== null,
     });
     const secret = await shown(tx, scope, name, now);
+    // There was nothing to lock: somebody else has made it since.
+    if (before === undefined && !created) requireVersion(condition, secretVersion(secret));
     await wake(tx, scope, name, isLive(before) !== isLive(secret));
     await countSealed(ctx, tx, sealed.keyVersion);
     return { created, secret };
