@@ -199,6 +199,19 @@ describe('organizations, projects, members and tokens', () => {
     assert.equal((await api('DELETE', `${base}/members/${id}`)).status, 404);
   });
 
+  it('makes one person of a new address that several add at once', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const body = { email: `Several-${round}@example.com`, role: 'member' };
+      const add = () => api('POST', '/api/v1/orgs/default/members', body);
+      const answers = await Promise.all(Array.from({ length: 6 }, add));
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        answers.map(() => 201),
+      );
+      assert.equal(new Set(answers.map((one) => String(one.body['principalId']))).size, 1);
+    }
+  });
+
   it('takes project members from the organization alone, and keeps an administrator', async () => {
     const base = '/api/v1/orgs/default/projects/default';
     assert.equal(

@@ -48,15 +48,17 @@ export async function findOrgPrincipal(
 /** The person with this address, made if there is none. */
 export async function ensureUser(tx: Sql, email: string, name: string): Promise<PrincipalRow> {
   const { rows } = await tx.query<PrincipalRow>(
-    `with made as (
-       insert into svc.principals (kind, name, email) values ('user', $2::text, $1::text)
-       on conflict (lower(email)) where kind = 'user' and email is not null do nothing returning *)
-     select ${principalColumns} from made p
-     union all select ${principalColumns} from svc.principals p where p.kind = 'user' and lower(p.email) = lower($1::text)
-     limit 1`,
+    `insert into svc.principals as p (kind, name, email) values ('user', $2::text, $1::text)
+     on conflict (lower(email)) where kind = 'user' and email is not null do nothing returning ${principalColumns}`,
     [email, name],
   );
-  return rows[0] as PrincipalRow;
+  if (rows[0] !== undefined) return rows[0];
+  // A statement of its own: one that somebody has made at this moment is seen by no statement that began before.
+  const found = await tx.query<PrincipalRow>(
+    `select ${principalColumns} from svc.principals p where p.kind = 'user' and lower(p.email) = lower($1::text)`,
+    [email],
+  );
+  return found.rows[0] as PrincipalRow;
 }
 
 export async function insertServiceAccount(tx: Sql, orgId: string, name: string): Promise<PrincipalRow> {
