@@ -7,6 +7,7 @@ import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { askPermission, closePermission, permissionState } from '../../adapters/store/sessions/permissions.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { givenSecrets } from './given-secret.ts';
 import type { Mask } from './mask.ts';
 import type { Signal } from './signal.ts';
 import { withRetry } from './with-retry.ts';
@@ -43,6 +44,7 @@ export class Permissions {
     const { db, runtime } = this.#ctx;
     const id = runtime.uuid();
     const now = runtime.now();
+    this.#mask.hide(givenSecrets(request));
     const title = this.#mask.applyWithin(request.title, nameBytesMax);
     const input =
       request.input === undefined ? undefined : this.#mask.applyWithin(request.input, defaultLimits.maxTextBytes);

@@ -81,4 +81,27 @@ describe('what a session says', () => {
       assert.ok(told.includes('x'.repeat(1_000)) && !told.includes('heim'), told.replace(/x{20,}/g, 'x…x'));
     }
   });
+
+  it('holds no value that the session gives to the tool that creates secrets', async () => {
+    const given = 'given "by" the sessiön';
+    const call = (n: number, title: string, rawInput: unknown): string => {
+      const update = { sessionUpdate: 'tool_call', toolCallId: `c${n}`, title, rawInput };
+      return JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: '$S', update } });
+    };
+    const passed = { name: 'k', value: `${given} 1` };
+    const lines = [
+      call(1, 'mcp__svc__svc_secrets_create', passed),
+      call(2, 'tool call', { tool: 'svc_secrets_create', arguments: { ...passed, value: `${given} 2` } }),
+      call(3, 'svc.svc_secrets_create', { arguments: JSON.stringify({ ...passed, value: `${given} 3` }) }),
+      call(4, 'svc_secrets_create', { value: `${given} $X` }),
+      call(5, 'reads', { value: 'shown' }),
+    ];
+    const session = await bench.start('raw', JSON.stringify({ big: 65_536, lines }));
+    const { messages } = await bench.until(session, idle);
+    const calls = messages.filter(({ kind }) => kind === 'tool_call');
+    assert.equal(calls.length, 5);
+    const told = JSON.stringify(calls);
+    assert.ok(!/given|sessi/.test(told.replaceAll('tool_calls', '')) && told.includes('shown'), told.replace(/x{20,}/g, 'x…x'));
+    assert.ok(!told.includes('xxxxxxxxxx'));
+  });
 });

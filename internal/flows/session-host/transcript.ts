@@ -9,6 +9,7 @@ import { defaultLimits, nameBytesMax, planPart } from '../../adapters/harness/ha
 import type { HarnessFollower, HarnessUpdate, HarnessWriting } from '../../adapters/harness/types.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { givenSecrets } from './given-secret.ts';
 import type { Mask } from './mask.ts';
 import { Progress } from './progress.ts';
 import { withRetry } from './with-retry.ts';
@@ -43,6 +44,7 @@ export class Transcript implements HarnessFollower {
       this.#say(update.kind, update.truncated ? this.#mask.applyToCut(update.text) : update.text);
     } else {
       this.#skip = 0;
+      if (update.kind === 'tool_started') this.#mask.hide(givenSecrets(update));
       this.#add(entryOf(update, this.#mask));
     }
     this.progress.saw(end, this.#isWhole());
