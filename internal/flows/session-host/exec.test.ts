@@ -15,6 +15,8 @@ import { reapEnded } from './sandboxes.ts';
 
 const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
 const value = 'sésame-of-the-program';
+/** As a key's file: of several lines, with an end of line behind the last. */
+const lines = 'über "alle" Berge gehen\nwürzig und sehr geheim\nStraße\n';
 
 describe('svc session exec', () => {
   let bench: HostBench;
@@ -27,8 +29,9 @@ describe('svc session exec', () => {
     };
     bench = await createHostBench({ config: { file: { sandboxes: { ...sandboxes, snapshots: { maxMB: 0 } } } } });
     await bench.daemon.api('PUT', 'P/secrets/key', { value: value });
+    await bench.daemon.api('PUT', 'P/secrets/lines', { value: lines });
     const away = { environment: { name: 'away', image: { kind: 'preset', name: 'away' } } };
-    await bench.apply({ a: { env: { KEY: { $secret: 'key' }, PLAIN: 'seen' } }, away });
+    await bench.apply({ a: { env: { KEY: { $secret: 'key' }, LINES: { $secret: 'lines' }, PLAIN: 'seen' } }, away });
     session = await bench.start('a', '!say ready');
     await bench.until(session, ({ state }) => state === 'idle');
   });
@@ -69,6 +72,19 @@ describe('svc session exec', () => {
       assert.equal((await svc([session, '--', 'sh', '-c', `kill -${signal} $$`])).code, code);
     const both = await svc([session, '--json', '--', 'sh'], 'echo out; echo err >&2; exit 3\n');
     assert.deepEqual(JSON.parse(both.out), { exitCode: 3, stdout: 'out\n', stderr: 'err\n' });
+  });
+
+  it('masks a line of a value, and a value in JSON, also with other letters than English ones', async () => {
+    const json = 'console.log(JSON.stringify(process.env.LINES).slice(1, -1))';
+    const script = [
+      'printf %s "$LINES" | head -n 2 | tail -n 1',
+      // Without the end of line behind it.
+      'value=$(printf %s "$LINES"); echo "$value"',
+      `'${process.execPath}' -e '${json}'`,
+    ].join('\n');
+    const { code, out } = await svc([session, '--', 'sh', '-c', script], '');
+    assert.equal(code, 0);
+    assert.ok(out.includes('***') && !/über|würzig|Straße/.test(out), out);
   });
 
   it('is 255 where the session cannot be reached, and misuse without a program', async () => {

@@ -16,10 +16,9 @@ export function formsOf(value: string): readonly string[] {
     ...inAddress(value),
     ...inBase64(bytes),
     ...[bytes.toString('hex'), bytes.toString('hex').toUpperCase()],
-    // What is not read as UTF-8 is masked byte by byte.
-    bytes.toString('latin1'),
   ];
-  return [...new Set(forms)];
+  // What is not read as UTF-8 is masked byte by byte.
+  return [...new Set(forms.flatMap((form) => [form, Buffer.from(form).toString('latin1')]))];
 }
 
 /** Between the quotes: as it is, in ASCII alone, and once more within a text that is JSON itself. */
