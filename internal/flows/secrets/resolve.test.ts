@@ -187,7 +187,9 @@ describe('resolution of the secrets of a launch', () => {
       ],
       'edge-injection',
     );
-    await fails([{ variable: 'A', name: 'three' }], /three cannot be injected/, 'edge-injection');
+    await put('delete', { value: '4\u007f', injection: { hosts: ['b.test'], header: 'X-Other' } });
+    for (const name of ['three', 'delete'])
+      await fails([{ variable: 'A', name }], new RegExp(`${name} cannot be injected`), 'edge-injection');
   });
 
   it('releases nothing when the audit cannot be written', async () => {

@@ -139,7 +139,7 @@ function release(
 
 /** The text of the header. A value with a line break would be two headers. */
 function headerValue(name: string, format: string | undefined, value: Buffer): Buffer {
-  if (value.some((byte) => byte < 0x20 && byte !== 0x09)) {
+  if (value.some((byte) => (byte < 0x20 && byte !== 0x09) || byte === 0x7f)) {
     throw new Fault(
       'unprocessable',
       'injection-value',
