@@ -132,6 +132,8 @@ describe('the edge', () => {
         ],
         injections: [
           { name: 's', hosts: ['localhost', hostName], header: 'Authorization', value, raw: Buffer.from(secret) },
+          // What every object has is no header that a request carries.
+          { name: 'o', hosts: ['localhost'], header: 'Constructor', value, raw: Buffer.from(secret) },
         ],
         socketPath: socketPath(),
       });
@@ -174,6 +176,7 @@ describe('the edge', () => {
       const said = await secure(upstream.port, { method: 'POST', path: '/a?b=c', body: 'x'.repeat(100_000) });
       assert.deepEqual([said.status, said.body.length], [200, 'POST /a?b=c '.length + 100_000]);
       assert.equal(seen[0]?.headers.authorization, `Bearer ${secret}`);
+      assert.equal(seen[0]?.headers['constructor'] as unknown, `Bearer ${secret}`);
       assert.equal(seen[0]?.headers.host, `localhost:${upstream.port}`);
     });
 

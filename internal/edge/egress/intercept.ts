@@ -97,7 +97,7 @@ function onward(of: Intercepting, request: IncomingMessage, more: OutgoingHttpHe
     return refusal(403, 'host', `a request on a connection to ${target.host} is for that host alone`);
   }
   const here = of.injections.filter(({ hosts }) => hosts.includes(target.host));
-  const taken = here.find(({ header }) => request.headers[header.toLowerCase()] !== undefined);
+  const taken = here.find(({ header }) => Object.hasOwn(request.headers, header.toLowerCase()));
   if (taken !== undefined) {
     const text = `the header ${taken.header} is added here for ${target.host}: send the request without it`;
     return refusal(403, 'header', text);
