@@ -81,9 +81,23 @@ test('a value that is not text in UTF-8 is refused, not kept as something else',
 
 test('an end of a secret or a token is an ISO time and nothing that only looks like one', async () => {
   await done(['secret', 'set', 'ends', '--from-file', '-', '--unprotected'], 'v');
-  for (const at of ['90', '3600', '2027-02-30', '2027-13-01', '2027', 'Jan 5 2027', '2027-01-01T25:00Z', 'tomorrow', '']) {
+  for (const at of [
+    '90',
+    '3600',
+    '2027-02-30',
+    '2027-13-01',
+    '2027',
+    'Jan 5 2027',
+    '2027-01-01T25:00Z',
+    'tomorrow',
+    '',
+  ]) {
     const edited = await svc(['secret', 'edit', 'ends', '--expires-at', at]);
-    assert.deepEqual([edited.code, edited.stderr.split('\n')[0]], [2, 'svc: --expires-at takes an ISO time, or none'], at);
+    assert.deepEqual(
+      [edited.code, edited.stderr.split('\n')[0]],
+      [2, 'svc: --expires-at takes an ISO time, or none'],
+      at,
+    );
     assert.equal((await svc(['token', 'create', 'ends', '--expires-at', at])).code, 2, at);
   }
   for (const [at, want] of [

@@ -78,7 +78,10 @@ test('a secret that many ask to make at once is made by one of them', async () =
     const answers = await Promise.all(values.map(make));
     const made = values.filter((_, at) => answers[at]?.status === 201);
     const refused = answers.filter(({ status }) => status !== 201).map(codeOf);
-    assert.deepEqual(refused, Array.from({ length: 19 }, () => stale));
+    assert.deepEqual(
+      refused,
+      Array.from({ length: 19 }, () => stale),
+    );
     assert.deepEqual([(await call('POST', `${path}/reveal`)).body['value']], made);
   }
 });

@@ -101,7 +101,10 @@ describe('what a session says', () => {
     const calls = messages.filter(({ kind }) => kind === 'tool_call');
     assert.equal(calls.length, 5);
     const told = JSON.stringify(calls);
-    assert.ok(!/given|sessi/.test(told.replaceAll('tool_calls', '')) && told.includes('shown'), told.replace(/x{20,}/g, 'x…x'));
+    assert.ok(
+      !/given|sessi/.test(told.replaceAll('tool_calls', '')) && told.includes('shown'),
+      told.replace(/x{20,}/g, 'x…x'),
+    );
     assert.ok(!told.includes('xxxxxxxxxx'));
   });
 });
