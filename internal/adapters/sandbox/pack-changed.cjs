@@ -1,11 +1,13 @@
 'use strict';
 // An archive of what changed below the directory it is started in since a file was touched, for images whose find and tar
-// are too small to make one: `node -e SOURCE MARK`. Files, links and empty directories; ends with 1 where something else
-// is there, or grew past what a header holds.
+// are too small to make one: `node -e SOURCE MARK GIT_DIRS`. Files, links and empty directories; ends with 1 where something
+// else is there, or grew past what a header holds. Of the directories of git, a list in JSON, what moves with each commit is
+// left out.
 
 const fs = require('node:fs');
 
-const [mark] = process.argv.slice(1);
+const [mark, listed] = process.argv.slice(1);
+const gitDirs = JSON.parse(listed).map((dir) => `${dir}/`);
 const since = fs.lstatSync(mark, { bigint: true }).ctimeNs;
 const BLOCK = 512;
 const PIECE = 1 << 20;
@@ -73,11 +75,14 @@ function pack(name, stat) {
   write(padding(stat.size));
 }
 
+const movingPlaces = /^(HEAD|.*_HEAD|index|packed-refs|shallow|(logs|refs)\/.*)$/s;
+const moves = (name) => gitDirs.some((dir) => name.startsWith(dir) && movingPlaces.test(name.slice(dir.length)));
+
 function walk(dir) {
   const entries = fs.readdirSync(dir, { encoding: 'buffer' });
   for (const one of entries) {
     const name = Buffer.concat([dir, Buffer.from('/'), one]);
-    if (name.toString() === mark) continue;
+    if (name.toString() === mark || moves(name.toString())) continue;
     const stat = fs.lstatSync(name);
     const isChanged = fs.lstatSync(name, { bigint: true }).ctimeNs > since;
     const count = stat.isDirectory() ? walk(name) : 0;

@@ -20,15 +20,16 @@ async function house(t: TestContext, name: (typeof providers)[number] = 'process
   const run = async (
     sandbox: Sandbox,
     setup: EnvironmentSpec['setup'],
-    more: { now?: Date; ttl?: string; scope?: string } = {},
+    more: { now?: Date; ttl?: string; scope?: string; clones?: string[] } = {},
   ) => {
     const steps: StepReport[] = [];
-    const { now = nowTable, ttl, scope = 'project' } = more;
+    const { now = nowTable, ttl, scope = 'project', clones = [] } = more;
     await runSetup(sandbox, {
       cache,
       scope,
       now,
       setup,
+      clones,
       onStep: (step) => steps.push(step),
       ...(ttl !== undefined && { setupCache: { ttl } }),
     });
@@ -126,6 +127,38 @@ for (const name of providers) {
     await assert.rejects(run(second, [step], { ttl: '24h' }), /ln/);
   });
 }
+
+const commit = 'git -c user.name=a -c user.email=a@b commit -q';
+test('a clone stands where its session has it, whatever a step did to that of another session', async (t) => {
+  const { fresh, run } = await house(t);
+  const [first, second] = [await fresh(), await fresh()];
+  const clone = `git init -q 'r[1]' && cd 'r[1]' && echo 1 > a && git add a && ${commit} -m one && echo 1 > lock.json`;
+  for (const sandbox of [first, second]) await said(sandbox, clone);
+  await said(second, `cd 'r[1]' && echo 2 > b && git add b && ${commit} -m two`);
+  const commands = [
+    "cd 'r[1]' && git config core.hooksPath .husky && mkdir .husky && touch a && git status >/dev/null",
+    `cd 'r[1]' && git checkout -q -b side && ${commit} --allow-empty -m made && git pack-refs --all && touch .git/FETCH_HEAD`,
+    `git init -q own && cd own && touch x && git add x && ${commit} -m own`,
+  ];
+  const step = { name: 'install', commands, cache: { key: 'k' } };
+  const clones = ['/workspace/r[1]'];
+  assert.equal(await run(first, [step], { clones }), 'miss');
+  // Where find and tar are small ones.
+  const program = join(import.meta.dirname, 'pack-changed.cjs');
+  const pack = `node -e "$(cat '${program}')" ./.svc-step '["./r[1]/.git"]' | tar -t`;
+  const change = `touch .svc-step; sleep 0.05; find 'r[1]' own -exec touch {} +`;
+  const packed = (await said(first, `${change}; ${pack}`)).split('\n');
+  assert.ok(packed.includes('./r[1]/.git/config') && packed.includes('./own/.git/index'), packed.join());
+  assert.deepEqual(
+    packed.filter((path) => /^\.\/r\[1\]\/\.git\/(\w*HEAD|index|packed-refs|refs|logs)/.test(path)),
+    [],
+  );
+  assert.equal(await run(second, [step], { clones }), 'hit');
+  const show =
+    "cd 'r[1]' && git status --porcelain; git log --format=%s; git config core.hooksPath; ls .git/*_HEAD; git branch";
+  assert.match(await said(second, `(${show}) 2>/dev/null`), /^\?\? lock.json\ntwo\none\n.husky\n\* \w+$/);
+  assert.equal(await said(second, 'cd own && git log --format=%s && git status --porcelain'), 'own');
+});
 
 test('an archive that is damaged, cut, a link or a directory is a miss and is replaced', async (t) => {
   const { fresh, run, dir, dataDir } = await house(t);

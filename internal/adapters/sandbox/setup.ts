@@ -4,6 +4,7 @@
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path/posix';
 import { finished } from 'node:stream/promises';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -44,6 +45,8 @@ export interface SetupRequest extends SetupContext {
   readonly masked?: readonly string[];
   /** Where commands run, and what `cache.files` are relative to: as declared. Default the work directory. */
   readonly workingDirectory?: string;
+  /** Paths of clones, as declared: each stands where its own session has it, whatever a step did there before. */
+  readonly clones?: readonly string[];
 }
 
 export interface StepReport {
@@ -96,7 +99,7 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
   await cached(
     sandbox,
     request,
-    { name: imageStep, key, parts: [{ key, root: sandbox.home, paths: ['.'] }], ttlMs: null },
+    { name: imageStep, key, parts: [{ key, root: sandbox.home, paths: ['.'], gitDirs: [] }], ttlMs: null },
     async () => {
       await runCommands(
         sandbox,
@@ -149,7 +152,9 @@ export async function runSetup(sandbox: Sandbox, request: SetupRequest): Promise
     const key = await keyOf(sandbox, request, step, cwd);
     const named = (step.cache.paths ?? []).map(homeRelative);
     const parts: readonly Part[] =
-      named.length > 0 ? [{ key, root: sandbox.home, paths: named }] : wholeParts(sandbox, key);
+      named.length > 0
+        ? [{ key, root: sandbox.home, paths: named, gitDirs: [] }]
+        : wholeParts(sandbox, key, request.clones);
     await cached(sandbox, request, { name: step.name, key, parts, ttlMs }, run);
   }
 }
@@ -176,6 +181,8 @@ interface Part {
   readonly root: string;
   /** Below it; null: what the step changed there. */
   readonly paths: readonly string[] | null;
+  /** Below it: directories of git, of which the places that move with each commit are left out. */
+  readonly gitDirs: readonly string[];
 }
 
 interface Entry {
@@ -186,8 +193,13 @@ interface Entry {
 }
 
 /** Of a step that names no paths: what it changes below home and below the work directory. */
-const wholeParts = (sandbox: Sandbox, key: string): readonly Part[] =>
-  [sandbox.home, sandbox.workDir].map((root, index) => ({ key: hashOf([key, index]), root, paths: null }));
+const wholeParts = (sandbox: Sandbox, key: string, clones: readonly string[] = []): readonly Part[] =>
+  [sandbox.home, sandbox.workDir].map((root, index) => {
+    const below = clones.flatMap((path) => relativeTo(sandbox.pathIn(path), root) ?? []);
+    const gitDirs = below.map((path) => `./${join(path, '.git')}`);
+    // 2: since an archive holds no index of a clone.
+    return { key: hashOf([key, index, 2]), root, paths: null, gitDirs };
+  });
 
 /** Lies beside what a step changes, and tells what is newer. */
 const stepMark = '/.svc-step';
@@ -232,15 +244,24 @@ const packProgram = readFileSync(new URL('./pack-changed.cjs', import.meta.url),
  */
 const packChanged = `cd "$1" || exit 1
 if ! find . -prune -cnewer . >/dev/null 2>&1 || ! tar --version 2>/dev/null | grep -q GNU; then
-node -e "$2" .${stepMark}; ended=$?; rm -f .${stepMark}; exit $ended; fi
-find . -cnewer .${stepMark} "(" ! -type d -o -empty ")" ! -path .${stepMark} -print0 | tar --null --no-recursion -T - -cf -
+node -e "$2" .${stepMark} "$3"; ended=$?; rm -f .${stepMark}; exit $ended; fi
+shift 3
+find . -cnewer .${stepMark} "(" ! -type d -o -empty ")" ! -path .${stepMark} "$@" -print0 | tar --null --no-recursion -T - -cf -
 ended=$?; rm -f .${stepMark}; exit $ended`;
+/** Of a clone: which commit it is at, and how its files stand to that. pack-changed.cjs leaves out the same. */
+const movingPlaces = ['HEAD', '*_HEAD', 'index', 'logs/*', 'packed-refs', 'refs/*', 'shallow'] as const;
+const literally = (path: string): string => path.replace(/[\\*?[\]]/g, '\\$&');
+const packChangedWords = (gitDirs: readonly string[]): string[] => [
+  packProgram,
+  JSON.stringify(gitDirs),
+  ...gitDirs.flatMap((dir) => movingPlaces.flatMap((place) => ['!', '-path', `${literally(dir)}/${place}`])),
+];
 
 /** Packs those of the paths that are there. What cannot be packed is not kept, and the session starts all the same. */
 async function keep(sandbox: Sandbox, context: SetupContext, part: Part): Promise<void> {
   const script = part.paths === null ? packChanged : pack;
   const child = await sandbox.spawn({
-    argv: ['/bin/sh', '-c', script, 'sh', part.root, ...(part.paths ?? [packProgram])],
+    argv: ['/bin/sh', '-c', script, 'sh', part.root, ...(part.paths ?? packChangedWords(part.gitDirs))],
   });
   child.stdin.end();
   child.stderr.resume();

@@ -54,6 +54,8 @@ export async function provision(ctx: FlowContext, of: Provisioning): Promise<Pro
   notes.push(...(await nameOrigins(ctx, of)));
   const cwd = workingDirectory === undefined ? sandbox.workDir : await sandbox.makeDirectory(workingDirectory);
   if (of.isFresh) await of.watch.steps(() => setUp(ctx, of));
+  // What a step changed of a clone's settings comes with the origin that the session had in which it ran.
+  if (of.isFresh && facts.environment?.setup.some((step) => step.cache !== undefined)) await nameOrigins(ctx, of);
   return { cwd, notes };
 }
 
@@ -132,5 +134,6 @@ async function setUp(ctx: FlowContext, of: Provisioning): Promise<void> {
     env,
     masked,
     ...(spec.workingDirectory !== undefined && { workingDirectory: spec.workingDirectory }),
+    clones: spec.mounts.filter(isCloned).map(({ mountPath }) => mountPath),
   });
 }

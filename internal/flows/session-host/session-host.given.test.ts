@@ -337,6 +337,28 @@ describe('the mounts of a session', () => {
     assert.equal(started.status, 422);
   });
 
+  it('are the session’s own where a setup step is put back that another one ran before a push', async () => {
+    const repository = await GitFixture.create(join(dir, 'o', 'cached.git'));
+    await repository.commit({ 'lock.json': '1' });
+    const commands = ['git config core.hooksPath .husky; git status; mkdir modules; date +%N > modules/made'];
+    const setup = [{ name: 'deps', commands, cache: { files: ['lock.json'] } }];
+    const mounts = [{ kind: 'git', repository: 'o/cached', mountPath: '/workspace/c', auth: { kind: 'codehostApp' } }];
+    await bench.apply({
+      cached: { mounts, workingDirectory: '/workspace/c', environment: environment({ name: 'cached', setup }) },
+    });
+    const look = 'git fetch && git status --porcelain && git config core.hooksPath && cat modules/made';
+    const seen = async (): Promise<string> => {
+      const session = await bench.start('cached', `!exec ${look}\n!say .`);
+      const { said, reason } = await bench.until(session, (view) => (idle(view) && view.said !== '') || isFailed(view));
+      await bench.daemon.api('POST', `P/sessions/${session}/archive`);
+      return reason ?? said;
+    };
+    const first = await seen();
+    assert.match(first, /^\?\? modules\/\n\.husky\n\d+\nexit 0/);
+    await repository.commit({ 'new.txt': 'pushed meanwhile' });
+    assert.equal(await seen(), first);
+  });
+
   it('may lie inside one another in any order, and a relative working directory is below the work directory', async () => {
     const mount = (mountPath: string) => ({
       kind: 'git',
