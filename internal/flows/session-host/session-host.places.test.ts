@@ -152,6 +152,19 @@ describe('two places', () => {
     await archive(session);
   });
 
+  it('are not waited for by one whose host is lost while its turn is being stopped: nothing waits in it', async () => {
+    const session = await bench.start('plain', '!hang');
+    await bench.until(session, runs);
+    assert.equal((await bench.daemon.api('POST', `P/sessions/${session}/interrupt`)).status, 202);
+    await bench.until(session, ({ state }) => state === 'interrupting');
+    await lose(session);
+    const { reason, body } = await bench.view(session);
+    assert.deepEqual([reason, body['inbox']?.['done'], body['lastTurn']?.['state']], [null, 1, 'cancelled']);
+    await bench.send(session, '!say again');
+    await bench.until(session, said('again'));
+    await archive(session);
+  });
+
   it('whose environment has another name by now goes on in that one', async () => {
     const moving = (name: string) => ({
       moving: { environment: { name, image: { kind: 'preset', name: 'base' }, env: { OF: name } } },

@@ -103,13 +103,18 @@ const wasStopped = `exists (select from svc.turns t where t.id = i.turn_id and (
 const restsSql = `s.state = 'idle' and not exists (
       select from svc.inbox i where i.session_id = s.id and i.state in ('pending', 'in_flight'))`;
 
+/** SQL: the same once its host is lost, where that may have been in a turn that was told to end. */
+const restsLostSql = `s.state in ('idle', 'running', 'waiting_permission', 'interrupting') and not exists (
+      select from svc.inbox i where i.session_id = s.id
+        and (i.state = 'pending' or (i.state = 'in_flight' and not ${wasStopped})))`;
+
 /**
  * `attempts`: what messages in flight have as attempts afterwards; at least one, so that they are labelled. What a turn was
  * told to end for does not come back with its messages.
  */
 const suspendSql = (which: string, attempts = 'attempts'): string => `with lost as (
-    update svc.sessions s set state = case when ${restsSql} then 'idle' else 'suspended' end,
-        reason = case when ${restsSql} then null else $1::text end, leased_by = null, lease_until = null,
+    update svc.sessions s set state = case when ${restsLostSql} then 'idle' else 'suspended' end,
+        reason = case when ${restsLostSql} then null else $1::text end, leased_by = null, lease_until = null,
         token_hash = null, epoch = s.epoch + 1
       where s.live and s.leased_by is not null and ${which}
       returning s.id

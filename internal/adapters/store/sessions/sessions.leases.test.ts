@@ -184,6 +184,7 @@ test('what somebody stopped does not come back with a host that was lost before 
   };
   assert.deepEqual(await left(stopped), ['cancelled', 'cancelled', 'done', true]);
   assert.deepEqual(await left(cut), ['lost', null, 'pending', false]);
+  assert.deepEqual([await state(stopped.sessionId), await state(cut.sessionId)], ['idle', 'suspended']);
   // The harness died by itself before its host heard of it.
   const lost = { state: 'lost', stopReason: 'lost', error: 'e', usage: {}, messages: 'pending', reason: null } as const;
   for (const lease of [died, alone]) {
