@@ -6,6 +6,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { harnessNames } from '../../domain/spec.ts';
 import { UsageError, refusal } from './failure.ts';
+import { typedLine } from './input.ts';
 import { findServer } from './settings.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -26,8 +27,9 @@ async function wishesOf(call: Call): Promise<Wishes> {
   const ask = async (option: string, question: string, fallback: string): Promise<string> => {
     const given = call.text(option);
     if (given !== undefined || terminal === undefined) return given ?? fallback;
-    const answer = (await terminal.question(`${question} [${fallback}] `, { signal: call.io.signal })).trim();
-    return answer === '' ? fallback : answer;
+    const answer = await typedLine(call, terminal, `${question} [${fallback}] `);
+    if (answer === undefined) throw refusal('interrupted', 'interrupted; nothing was written');
+    return answer.trim() === '' ? fallback : answer.trim();
   };
   try {
     const name = await ask('name', 'name of the agent', 'triage');

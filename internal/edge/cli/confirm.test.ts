@@ -30,7 +30,7 @@ test('a person at a terminal is shown what goes, and asked', async () => {
   assert.match(shown(), /removing fleet takes:\n {2}3 agents\n/);
 });
 
-for (const typed of ['\n', 'n\n', 'yes please\n']) {
+for (const typed of ['\n', 'n\n', 'yes please\n', '\u0003', 'y\u0003', '\u0004']) {
   test(`anything but yes does nothing: ${JSON.stringify(typed)}`, async () => {
     const { call } = callWith(typed, { isTTY: true });
     await assert.rejects(confirmed(call, 'removing fleet takes', lines), /nothing was done/);

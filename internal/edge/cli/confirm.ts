@@ -4,6 +4,7 @@
 import { createInterface } from 'node:readline/promises';
 import type { DryRun } from '../../../schemas/api/common.ts';
 import { refusal } from './failure.ts';
+import { typedLine } from './input.ts';
 import { clean } from './text.ts';
 import type { Call } from './types.ts';
 
@@ -25,7 +26,7 @@ export async function confirmed(
   call.screen.note([`${what}:`, ...(await consequences()).map((line) => `  ${line}`)].join('\n'));
   const terminal = createInterface({ input: stdin, output: stderr, terminal: true });
   try {
-    const answer = await terminal.question('go on? [y/N] ', { signal: call.io.signal });
+    const answer = (await typedLine(call, terminal, 'go on? [y/N] ')) ?? '';
     if (!/^\s*y(es)?\s*$/i.test(answer)) throw refusal('not-confirmed', 'nothing was done');
   } finally {
     terminal.close();

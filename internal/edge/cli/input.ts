@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import type { Interface } from 'node:readline/promises';
 import { UsageError, refusal } from './failure.ts';
 import type { Call } from './types.ts';
 
@@ -111,6 +112,18 @@ function typed(call: Call, prompt: string): Promise<string> {
     signal.addEventListener('abort', onAbort, { once: true });
     stdin.on('data', onData);
   });
+}
+
+/** A line that is typed; undefined where Ctrl-C, Ctrl-D or a signal ended the question. */
+export async function typedLine({ io }: Call, terminal: Interface, question: string): Promise<string | undefined> {
+  try {
+    return await terminal.question(question, { signal: io.signal });
+  } catch (error) {
+    if ((error as Error).name !== 'AbortError') throw error;
+    // What is said next begins a line of its own.
+    io.stderr.write('\n');
+    return undefined;
+  }
 }
 
 /** Asks for a whole number of an option. */
