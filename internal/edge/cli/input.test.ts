@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import type { Call } from './types.ts';
@@ -50,4 +51,16 @@ test('an interrupt ends the question and leaves the terminal as it was', async (
   await assert.rejects(reading, (error) => error instanceof Refusal && error.problem.code === 'interrupted');
   assert.equal(isRaw(), false);
   assert.doesNotMatch(shown.join(''), /hush/);
+});
+
+test('an interrupt ends the reading of what is typed until its end', async () => {
+  const stdin = new PassThrough();
+  const stop = new AbortController();
+  const call = { io: { stdin, signal: stop.signal, cwd: '/' }, text: () => '-' } as unknown as Call;
+  const reading = readSecret(call, 'value of db');
+  stdin.write('half of i');
+  setImmediate(() => stop.abort());
+  // A reading that goes on keeps nothing alive by itself.
+  const end = await Promise.race([reading.catch((error: unknown) => error), sleep(5_000, 'it reads on')]);
+  assert.ok(end instanceof Refusal && end.problem.code === 'interrupted', String(end));
 });

@@ -29,14 +29,22 @@ function textOf(bytes: Buffer, what: string): string {
   }
 }
 
-async function readStdin(call: Call): Promise<string> {
+async function readStdin({ io: { stdin, signal } }: Call): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of call.io.stdin) {
-    const bytes = Buffer.from(chunk as Buffer);
-    size += bytes.length;
-    if (size > bytesMax) throw refusal('too-large', 'stdin holds more than 16 MiB');
-    chunks.push(bytes);
+  // At a terminal it ends when somebody says so: Ctrl-C says so too.
+  const stop = (): void => void stdin.destroy(refusal('interrupted', 'interrupted'));
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    for await (const chunk of stdin) {
+      const bytes = Buffer.from(chunk as Buffer);
+      size += bytes.length;
+      if (size > bytesMax) throw refusal('too-large', 'stdin holds more than 16 MiB');
+      chunks.push(bytes);
+    }
+  } finally {
+    signal.removeEventListener('abort', stop);
   }
   return textOf(Buffer.concat(chunks), 'stdin');
 }
