@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
+import { startTrickle } from '../../internal/base/testkit/trickle.ts';
 import { callSvc, emptyHome, type Ran } from './testkit.ts';
 
 const p = '/api/v1/orgs/acme/projects/ops';
@@ -86,5 +87,23 @@ test('a server that answers with other things than svcd does is said to, and no 
     const looked = await svc('doctor');
     assert.equal(looked.code, 1);
     assert.match(looked.stdout, /^✗ server +what answers at http:\/\/127\.0\.0\.1:\d+ is no svcd$/m);
+  }
+});
+
+test('doctor says of an answer that is cut off, or does not end in time, that there is none', async (t) => {
+  const cut = createServer((_, response) => {
+    response.writeHead(200, { 'content-length': '100' }).write('{');
+    setTimeout(() => response.destroy(), 50);
+  });
+  await new Promise<void>((resolve) => cut.listen(0, '127.0.0.1', resolve));
+  t.after(() => cut.close());
+  const slow = await startTrickle(t);
+  for (const [url, why] of [
+    [`http://127.0.0.1:${(cut.address() as AddressInfo).port}`, /UND_ERR_SOCKET/],
+    [slow.url, /no answer in 10\.0s/],
+  ] as const) {
+    const { code, stdout, stderr } = await callSvc(home.path, ['doctor'], { env: { SVC_URL: url, SVC_TOKEN: 'svc_t' } });
+    assert.equal(code, 1, stderr);
+    assert.match(stdout, new RegExp(`✗ server +${url} cannot be reached \\(${why.source}\\)\n +→ start svcd`));
   }
 });

@@ -9,7 +9,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
-import { UsageError, Refusal } from './failure.ts';
+import { UsageError, Refusal, refusal } from './failure.ts';
 import { dataDirOf, findServer, readClientFile, type ServerSettings } from './settings.ts';
 import { clean, count, durationText, type Paint } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -19,6 +19,7 @@ export type DoctorCheck = repositories.DoctorCheck;
 /** Of the HTTP API that this program was written for. */
 const apiVersion = '1';
 const clockWarningMs = 30_000;
+const lookMs = 10_000;
 
 export const doctorCommand: Handler = async (call) => {
   if (call.flag('retry-jobs')) await retryJobs(call);
@@ -97,27 +98,39 @@ async function checkServer(call: Call): Promise<DoctorCheck[]> {
   }
   const reach = await checkReach(server, call);
   if (reach.some((check) => check.status === 'error')) return reach;
-  return [...reach, ...(await checkReady(server)), ...(await checkToken(server, call))];
+  return [...reach, ...(await checkReady(server, call)), ...(await checkToken(server, call))];
+}
+
+/** What an address answers, read to its end: whatever is between may cut it off, or take its time over each byte. */
+async function look(call: Call, url: string): Promise<{ readonly response: Response; readonly text: string }> {
+  const signal = AbortSignal.any([call.io.signal, AbortSignal.timeout(lookMs)]);
+  const response = await fetch(url, { redirect: 'manual', signal });
+  return { response, text: await response.text() };
+}
+
+/** Why a look came to nothing. Throws Refusal where somebody has stopped it. */
+function whyNot({ io }: Call, error: unknown): string {
+  if (io.signal.aborted) throw refusal('interrupted', 'interrupted');
+  if (error instanceof DOMException && error.name === 'TimeoutError') return `no answer in ${durationText(lookMs)}`;
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return (cause as NodeJS.ErrnoException).code ?? (cause instanceof Error ? cause.message : 'no answer');
 }
 
 async function checkReach(server: ServerSettings, call: Call): Promise<DoctorCheck[]> {
   const startedMs = call.io.now().getTime();
   let response: Response;
   try {
-    response = await fetch(`${server.url}/healthz`, { redirect: 'manual', signal: AbortSignal.timeout(10_000) });
+    ({ response } = await look(call, `${server.url}/healthz`));
   } catch (error) {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    const why = (cause as NodeJS.ErrnoException).code ?? (cause instanceof Error ? cause.message : 'no answer');
     return [
       {
         name: 'server',
         status: 'error',
-        message: `${server.url} cannot be reached (${why})`,
+        message: `${server.url} cannot be reached (${whyNot(call, error)})`,
         hint: 'start svcd, or check --url and SVC_URL',
       },
     ];
   }
-  await response.arrayBuffer();
   const endedMs = call.io.now().getTime();
   if (!response.ok) {
     return [
@@ -154,14 +167,15 @@ export function clockCheck(skewMs: number): DoctorCheck {
   };
 }
 
-async function checkReady(server: ServerSettings): Promise<DoctorCheck[]> {
-  const response = await fetch(`${server.url}/readyz`, {
-    redirect: 'manual',
-    signal: AbortSignal.timeout(10_000),
-  }).catch(() => undefined);
-  if (response === undefined)
-    return [{ name: 'ready', status: 'error', message: `${server.url}/readyz does not answer` }];
-  const text = await response.text();
+async function checkReady(server: ServerSettings, call: Call): Promise<DoctorCheck[]> {
+  let response: Response;
+  let text: string;
+  try {
+    ({ response, text } = await look(call, `${server.url}/readyz`));
+  } catch (error) {
+    const message = `${server.url}/readyz does not answer (${whyNot(call, error)})`;
+    return [{ name: 'ready', status: 'error', message }];
+  }
   if (response.ok) return [{ name: 'ready', status: 'ok', message: 'the daemon takes work' }];
   const reasons = unreadyReasons(text);
   // While the database is away, nothing else is known, the keys neither.
