@@ -252,6 +252,21 @@ test('settings of a connection are those of its provider, and only those that ar
   assert.equal(seen.filter(({ method }) => method === 'PATCH').length, 1);
 });
 
+for (const line of [
+  'repo add r --path /srv/r --wait --timeout soon',
+  'repo rollback r --wait --timeout soon',
+  'repo pin r abc --wait --timeout soon',
+  'repo approve r 1 --wait --timeout soon',
+  'repo sync r --wait --timeout soon',
+]) {
+  test(`misused, nothing is asked of the server: svc ${line}`, async () => {
+    const { code, stderr } = await svc(line.split(' '));
+    assert.equal(code, 2);
+    assert.match(stderr, /^svc: --timeout takes a duration such as 60s or 5m, not "soon"\n/);
+    assert.deepEqual(seen, []);
+  });
+}
+
 test('going back says from where to where', async () => {
   answer = () => ({ status: 202, body: { reconcileId: 'x', from: 'b'.repeat(40), to: 'a'.repeat(40) } });
   const { code, stdout } = await svc(['repo', 'rollback', 'r']);

@@ -32,6 +32,7 @@ export const repoAdd: Handler = async (call) => {
   const path = call.text('path');
   if ((url === undefined) === (path === undefined)) throw new UsageError('give exactly one of --url and --path');
   if (url !== undefined) checkUrl(url);
+  const timeoutSeconds = timeoutOf(call);
   const suspended = call.flag('suspend');
   const body = {
     name: call.arg('NAME'),
@@ -50,7 +51,7 @@ export const repoAdd: Handler = async (call) => {
     if (!call.json) for (const line of found) call.screen.note(line);
     const params = { name: repository.name };
     const start = () => client.call(api.syncRepository, { params });
-    return syncAndWait(call, client, repository.name, start, timeoutOf(call));
+    return syncAndWait(call, client, repository.name, start, timeoutSeconds);
   }
   const { name } = repository;
   const next = suspended ? `\`svc repo resume ${name}\` begins` : `\`svc repo sync ${name} --wait\` shows`;
@@ -295,6 +296,7 @@ type Action = 'suspend' | 'resume' | 'rollback' | 'release' | 'pin' | 'unpin' | 
 /** Actions that are one POST: suspend, resume, rollback, release, pin, unpin, approve. */
 export function repoAction(word: Action): Handler {
   return async (call) => {
+    const timeoutSeconds = timeoutOf(call);
     const client = await connect(call);
     const name = call.arg('NAME');
     if ((word === 'rollback' || word === 'pin') && call.flag('dry-run')) return lookFirst(call, client, word);
@@ -306,7 +308,7 @@ export function repoAction(word: Action): Handler {
         : '';
     if (call.flag('wait') && 'reconcileId' in answer) {
       if (!call.json) call.screen.note(`${past[word]} ${name}${way}`);
-      return syncAndWait(call, client, name, async () => answer, timeoutOf(call));
+      return syncAndWait(call, client, name, async () => answer, timeoutSeconds);
     }
     call.screen.emit(answer, () => `${past[word]} ${name}${way}${run}`);
     return 0;
