@@ -8,7 +8,9 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { after, before, beforeEach, test } from 'node:test';
+import { runCli } from '../../internal/edge/cli/cli.ts';
 import { callSvc, emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
 const p = '/api/v1/orgs/acme/projects/ops';
@@ -412,4 +414,41 @@ test('a follower reads the list when its stream is open and not before, so that 
   own.closeAllConnections();
   await new Promise((resolve) => own.close(resolve));
   assert.deepEqual([code, order], [130, ['open', 'list']]);
+});
+
+test('Ctrl-C ends the wait for a consent, and says that the setup goes on', async () => {
+  const attempt = { attemptId: 'a', status: 'awaiting_authorization', reason: null, authorizationUrl: 'https://e.example' };
+  answer = ({ method, url }) => {
+    if (url.startsWith('/api/v1/connections/errtrack/projects'))
+      return { status: 200, body: { items: [], errtrackConnection: { connected: false } } };
+    return { status: method === 'POST' ? 201 : 200, body: attempt };
+  };
+  const stop = new AbortController();
+  const { code, stderr } = await svc(['connect', 'errtrack'], {
+    signal: stop.signal,
+    // Behind the first look, in the pause before the next.
+    onStderr: (text) => void (text.includes('consent at') && setTimeout(() => stop.abort(), 500)),
+  });
+  assert.equal(code, 130);
+  assert.match(stderr, /\nsvc: stopped waiting; the setup goes on\n.*svc connect errtrack\n$/);
+});
+
+test('Ctrl-C ends an export whose reader takes nothing more', async () => {
+  const { port } = server.address() as AddressInfo;
+  answer = () => ({ status: 200, body: { text: 'x'.repeat(1_000_000) } });
+  const stop = new AbortController();
+  const stdout = new PassThrough();
+  const stderr = new PassThrough().setEncoding('utf8');
+  stdout.once('readable', () => setTimeout(() => stop.abort(), 200));
+  const code = await runCli(['audit', 'export'], {
+    stdin: new PassThrough() as unknown as NodeJS.ReadStream,
+    stdout: stdout as unknown as NodeJS.WriteStream,
+    stderr: stderr as unknown as NodeJS.WriteStream,
+    env: { SVC_URL: `http://127.0.0.1:${port}`, SVC_TOKEN: 'svc_t0ken-of-the-test' },
+    cwd: home.path,
+    home: home.path,
+    now: () => new Date(),
+    signal: stop.signal,
+  });
+  assert.deepEqual([code, stderr.read()], [1, 'svc: interrupted\n']);
 });

@@ -7,6 +7,7 @@ import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { once } from 'node:events';
 import { connect } from './client.ts';
 import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
+import { refusal } from './failure.ts';
 import { showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { cleanDocument, relativeTime } from './text.ts';
@@ -114,7 +115,10 @@ export const auditExport: Handler = async (call) => {
   const { isOrg, params } = scopeOf(call);
   const operation = isOrg ? audit.exportOrganizationAudit : audit.exportAudit;
   for await (const chunk of client.download(operation, { params, query: auditFilters(call) })) {
-    if (!stdout.write(cleanDocument(chunk))) await once(stdout, 'drain', { signal: call.io.signal });
+    if (stdout.write(cleanDocument(chunk))) continue;
+    await once(stdout, 'drain', { signal: call.io.signal }).catch((error: unknown) => {
+      throw call.io.signal.aborted ? refusal('interrupted', 'interrupted') : error;
+    });
   }
   return 0;
 };

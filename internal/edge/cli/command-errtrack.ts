@@ -1,12 +1,12 @@
 // `svc connect errtrack`, `svc allow errtrack`: the same flow as the page, from a terminal. The person consents in a
 // browser; the command waits until the project is connected, and ends when the attempt did.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../schemas/api/errtrack.ts';
 import * as api from '../../../schemas/api/errtrack.ts';
 import { openBrowser } from './browser.ts';
 import { type Client, connect } from './client.ts';
 import { UsageError, refusal } from './failure.ts';
+import { pause } from './sse.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -93,7 +93,10 @@ async function waitUntilConnected(
         throw refusal('setup-ended', `the setup is ${status}${why}`, 'begin again: svc connect errtrack');
       }
     }
-    await sleep(pollMs, undefined, { signal: call.io.signal });
+    await pause(pollMs, call.io.signal);
+    if (call.io.signal.aborted) {
+      throw refusal('interrupted', 'stopped waiting; the setup goes on', 'look again, or go on: svc connect errtrack');
+    }
   }
 }
 
