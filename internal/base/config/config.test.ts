@@ -12,6 +12,8 @@ const file = (text: string): string => {
   writeFileSync(path, text);
   return path;
 };
+/** Each line holds the one before ten times. */
+const bomb = `a0: &a0 [x]\n${Array.from({ length: 9 }, (_, at) => `a${at + 1}: &a${at + 1} [${`*a${at},`.repeat(10)}]\n`).join('')}`;
 const load = (env: Record<string, string> = {}, argv: string[] = []) =>
   loadConfig({ env: { HOME: '/h', ...env }, argv, cwd: '/w' });
 
@@ -97,6 +99,8 @@ describe('configuration', () => {
       [{}, ['--log-level', 'info', '--log-level', 'warn'], '--log-level'],
       [{ SVC_CONFIG: '/nowhere' }, [], 'SVC_CONFIG'],
       [{ SVC_CONFIG: file('a: [') }, [], 'SVC_CONFIG'],
+      [{ SVC_CONFIG: file('sandboxes: {network: {allow: [*.example.com, x]}}') }, [], 'SVC_CONFIG'],
+      [{ SVC_CONFIG: file(bomb) }, [], 'SVC_CONFIG'],
       [{ SVC_CONFIG: file('colour: red') }, [], 'colour in'],
       [{ SVC_CONFIG: file('listen: {a: 1}') }, [], 'listen in'],
       [{ SVC_CONFIG: file('logLevel: loud') }, [], 'logLevel in'],

@@ -1,7 +1,7 @@
 // The SVC_CONFIG file: the same settings as the environment, and what is richer than a string.
 
 import * as v from 'valibot';
-import { parseDocument } from 'yaml';
+import { type Document, parseDocument } from 'yaml';
 import type { Json } from '../../domain/json.ts';
 import { nearest } from '../../domain/nearest.ts';
 
@@ -73,6 +73,17 @@ const schema = v.strictObject({
   ),
 });
 
+/** What the document says. Throws ConfigError over an alias that names nothing, or too many of them. */
+function valueOf(document: Document, name: string, path: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    if (!(error instanceof ReferenceError)) throw error;
+    const hint = 'a value that begins with * stands in quotes';
+    throw new ConfigError(name, `names ${path}, which is not valid YAML: ${error.message}; ${hint}`);
+  }
+}
+
 /** Parses the text of the file. Throws ConfigError naming `name` (how the file was given) and the key that is wrong. */
 export function parseConfigFile(
   text: string,
@@ -84,7 +95,7 @@ export function parseConfigFile(
   if (broken !== undefined) {
     throw new ConfigError(name, `names ${path}, which is not valid YAML: ${broken.message.split('\n')[0]}`);
   }
-  const parsed = v.safeParse(schema, document.toJS({ maxAliasCount: 100 }) ?? {});
+  const parsed = v.safeParse(schema, valueOf(document, name, path) ?? {});
   if (!parsed.success) {
     const issue = parsed.issues[0];
     const key = v.getDotPath(issue);
