@@ -319,24 +319,16 @@ export const config = v.pipe(
     ),
     providers: optional(
       described(
-        v.objectWithRest(
-          {
-            model: optional(described(model, 'Model providers, their keys and prices.')),
-            codehost: optional(described(codehost, 'The code host, for connections that do not say it themselves.')),
-            chat: optional(described(chat, 'The chat provider, for connections that do not say it themselves.')),
-            tracker: optional(described(tracker, 'The tracker, for connections that do not say it themselves.')),
-            errtrack: optional(
-              described(errtrack, 'The error tracker, and the application that the service is there.'),
-            ),
-            oauth: optional(
-              described(
-                v.record(v.string(), oauthProvider),
-                'Providers that are connected by consent, by their names.',
-              ),
-            ),
-          },
-          v.unknown(),
-        ),
+        v.strictObject({
+          model: optional(described(model, 'Model providers, their keys and prices.')),
+          codehost: optional(described(codehost, 'The code host, for connections that do not say it themselves.')),
+          chat: optional(described(chat, 'The chat provider, for connections that do not say it themselves.')),
+          tracker: optional(described(tracker, 'The tracker, for connections that do not say it themselves.')),
+          errtrack: optional(described(errtrack, 'The error tracker, and the application that the service is there.')),
+          oauth: optional(
+            described(v.record(v.string(), oauthProvider), 'Providers that are connected by consent, by their names.'),
+          ),
+        }),
         'Provider applications, by provider.',
       ),
     ),

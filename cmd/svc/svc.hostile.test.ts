@@ -102,7 +102,9 @@ test('doctor says of an answer that is cut off, or does not end in time, that th
     [`http://127.0.0.1:${(cut.address() as AddressInfo).port}`, /UND_ERR_SOCKET/],
     [slow.url, /no answer in 10\.0s/],
   ] as const) {
-    const { code, stdout, stderr } = await callSvc(home.path, ['doctor'], { env: { SVC_URL: url, SVC_TOKEN: 'svc_t' } });
+    const { code, stdout, stderr } = await callSvc(home.path, ['doctor'], {
+      env: { SVC_URL: url, SVC_TOKEN: 'svc_t' },
+    });
     assert.equal(code, 1, stderr);
     assert.match(stdout, new RegExp(`✗ server +${url} cannot be reached \\(${why.source}\\)\n +→ start svcd`));
   }

@@ -417,7 +417,12 @@ test('a follower reads the list when its stream is open and not before, so that 
 });
 
 test('Ctrl-C ends the wait for a consent, and says that the setup goes on', async () => {
-  const attempt = { attemptId: 'a', status: 'awaiting_authorization', reason: null, authorizationUrl: 'https://e.example' };
+  const attempt = {
+    attemptId: 'a',
+    status: 'awaiting_authorization',
+    reason: null,
+    authorizationUrl: 'https://e.example',
+  };
   answer = ({ method, url }) => {
     if (url.startsWith('/api/v1/connections/errtrack/projects'))
       return { status: 200, body: { items: [], errtrackConnection: { connected: false } } };

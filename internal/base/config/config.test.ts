@@ -75,6 +75,15 @@ describe('configuration', () => {
     assert.deepEqual([external.databaseUrl, external.masterKeyFile], ['postgres://h/d', '/w/k']);
   });
 
+  it('takes a section of providers that says nothing yet, and names the one that another stands for', () => {
+    assert.deepEqual(load({ SVC_CONFIG: file('providers:\n') }).file, { providers: null });
+    assert.deepEqual(load({ SVC_CONFIG: file('providers: {chat: }') }).file, { providers: { chat: null } });
+    assert.throws(
+      () => load({ SVC_CONFIG: file('providers: {codehots: {}}') }),
+      /^ConfigError: providers\.codehots in .* is no setting; did you mean providers\.codehost\?$/,
+    );
+  });
+
   it('names the setting that it cannot use, on one line, and repeats no secret', () => {
     const cases: [Record<string, string>, string[], string][] = [
       [{ SVC_LISTEN: '127.0.0.1' }, [], 'SVC_LISTEN'],
@@ -102,6 +111,9 @@ describe('configuration', () => {
       [{ SVC_CONFIG: file('sandboxes: {network: {allow: [*.example.com, x]}}') }, [], 'SVC_CONFIG'],
       [{ SVC_CONFIG: file(bomb) }, [], 'SVC_CONFIG'],
       [{ SVC_CONFIG: file('colour: red') }, [], 'colour in'],
+      [{ SVC_CONFIG: file('providers: {codehots: {}}') }, [], 'providers.codehots in'],
+      [{ SVC_CONFIG: file('providers: on') }, [], 'providers in'],
+      [{ SVC_CONFIG: file('providers: [chat]') }, [], 'providers.0 in'],
       [{ SVC_CONFIG: file('listen: {a: 1}') }, [], 'listen in'],
       [{ SVC_CONFIG: file('logLevel: loud') }, [], 'logLevel in'],
     ];

@@ -43,6 +43,15 @@ export interface ConfigFile {
 }
 
 const json = v.custom<Json>((value) => value !== undefined);
+/** Sections of `providers`: each is read by a module of its own, and one of another name by none. */
+const providers = v.strictObject({
+  model: v.optional(json),
+  codehost: v.optional(json),
+  chat: v.optional(json),
+  tracker: v.optional(json),
+  errtrack: v.optional(json),
+  oauth: v.optional(json),
+});
 const schema = v.strictObject({
   dataDir: v.optional(v.string()),
   databaseUrl: v.optional(v.string()),
@@ -62,7 +71,7 @@ const schema = v.strictObject({
   sources: v.optional(json),
   sessions: v.optional(json),
   sandboxes: v.optional(json),
-  providers: v.optional(json),
+  providers: v.optional(v.nullable(providers)),
   notifications: v.optional(json),
   retention: v.optional(json),
   signIn: v.optional(json),
@@ -72,6 +81,8 @@ const schema = v.strictObject({
     }),
   ),
 });
+
+const keys = [...Object.keys(schema.entries), ...Object.keys(providers.entries).map((name) => `providers.${name}`)];
 
 /** What the document says. Throws ConfigError over an alias that names nothing, or too many of them. */
 function valueOf(document: Document, name: string, path: string): unknown {
@@ -100,7 +111,7 @@ export function parseConfigFile(
     const issue = parsed.issues[0];
     const key = v.getDotPath(issue);
     if (issue.expected === 'never' && key !== null) {
-      const near = nearest(key, Object.keys(schema.entries));
+      const near = nearest(key, keys);
       throw new ConfigError(`${key} in ${path}`, `is no setting${near === undefined ? '' : `; did you mean ${near}?`}`);
     }
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
@@ -128,7 +139,7 @@ export function parseConfigFile(
       ...(sources !== undefined && { sources }),
       ...(sessions !== undefined && { sessions }),
       ...(sandboxes !== undefined && { sandboxes }),
-      ...(providers !== undefined && { providers }),
+      ...(providers !== undefined && { providers: providers as Json }),
       ...(notifications !== undefined && { notifications }),
       ...(retention !== undefined && { retention }),
       ...(audit !== undefined && { audit }),
