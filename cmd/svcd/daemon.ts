@@ -10,6 +10,7 @@ import { chatSettings } from '../../internal/base/config/chat-settings.ts';
 import { codehostSettings } from '../../internal/base/config/codehost-settings.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import { errtrackSection } from '../../internal/base/config/errtrack-settings.ts';
 import { notificationSettings } from '../../internal/base/config/notification-settings.ts';
 import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
@@ -221,6 +222,7 @@ export async function checkSettings(config: Config): Promise<void> {
   retentionSettings(config.file);
   codehostSettings(config);
   chatSettings(config);
+  errtrackSection(config.file, config.fileDir);
   checkOauthSettings(config);
   notificationSettings(config, conditionsList);
   modelSettings(config.file, config.fileDir);

@@ -192,9 +192,11 @@ describe('svcd on an external database', () => {
 describe('svcd with a setting it cannot use', () => {
   const files = mkdtempSync(join(tmpdir(), 'svc-settings-'));
   const [keyFile, configFile, oauthFile] = [join(files, 'keys'), join(files, 'svc.yaml'), join(files, 'oauth.yaml')];
+  const errtrackFile = join(files, 'errtrack.yaml');
   before(() => {
     writeFileSync(keyFile, `1:${randomBytes(32).toString('base64')}\n`);
     writeFileSync(configFile, 'sync: { resyncSeconds: often }\n');
+    writeFileSync(errtrackFile, 'providers: { errtrack: { baseUrl: sentry.example } }\n');
     writeFileSync(oauthFile, 'providers: { oauth: { docs: { clientId: svc, issuer: "http://127.0.0.1:1" } } }\n');
   });
   after(() => rm(files, { recursive: true }));
@@ -242,6 +244,11 @@ describe('svcd with a setting it cannot use', () => {
       name: 'a provider of consent at an address that may not be asked',
       env: { SVC_CONFIG: oauthFile },
       says: /^svcd: providers\.oauth\.docs\.issuer is not a public https address/,
+    },
+    {
+      name: 'an address of the error tracker that is none',
+      env: { SVC_CONFIG: errtrackFile },
+      says: /^svcd: providers\.errtrack\.baseUrl cannot be used: an absolute http\(s\) URL/,
     },
     { name: 'a data directory of another kind', env: { SVC_DATA_DIR: '/dev/null/x' }, says: /^svcd: SVC_DATA_DIR / },
     {
