@@ -48,3 +48,18 @@ for (const [what, key] of [
     assert.deepEqual(await readdir(place), []);
   });
 }
+
+for (const name of ['2024', '1e3', '0x1F', 'true', 'Null', '-', '.5', '..', '_a', 'triage-2']) {
+  test(`a tree that compiles, for an agent that is called ${name}`, async () => {
+    const root = join(place, `of${name}`);
+    const made = await svc(['init', root, `--name=${name}`, '--yes', '--schema=https://svc.example.com/agent.json']);
+    assert.equal(made.code, 0, made.stderr);
+    const { code, stdout, stderr } = await svc(['compile', root, '--json']);
+    assert.deepEqual([code, stderr], [0, ''], stdout);
+    const { resources } = JSON.parse(stdout) as { resources: readonly { kind: string; name: string }[] };
+    assert.deepEqual(
+      resources.map((one) => `${one.kind} ${one.name}`),
+      [`Agent ${name}`, 'Environment base'],
+    );
+  });
+}

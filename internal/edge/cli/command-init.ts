@@ -48,6 +48,9 @@ async function wishesOf(call: Call): Promise<Wishes> {
 
 /** One line of YAML. */
 const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+/** The same of a name, bare where YAML reads a text: 2024, 1e3, true and - are none. */
+const nameText = (name: string): string =>
+  /^[A-Za-z_]/.test(name) && !/^(?:true|false|null)$/i.test(name) ? name : text(name);
 
 function triggerOf({ name, event, cron, timezone }: Wishes): string {
   if (cron !== undefined) {
@@ -57,7 +60,7 @@ function triggerOf({ name, event, cron, timezone }: Wishes): string {
     return `  - event: ${event}\n    message: ${text(`${event} came in.`)}\n    routing: { kind: spawn }\n`;
   }
   return `  - event: webhook.received
-    endpoint: ${/^[a-z0-9][a-z0-9-]*$/.test(name) ? name : 'reports'}
+    endpoint: ${/^[a-z0-9][a-z0-9-]*$/.test(name) ? nameText(name) : 'reports'}
     auth: { kind: none } # anyone who knows the address; with a secret: { kind: hmac_sha256, secretRef: NAME }
     message: 'A report arrived: {{ title }}'
     routing: { kind: spawn }
@@ -65,7 +68,7 @@ function triggerOf({ name, event, cron, timezone }: Wishes): string {
 }
 
 const agentText = (wishes: Wishes, schema: string): string => `# yaml-language-server: $schema=${schema}
-name: ${wishes.name}
+name: ${nameText(wishes.name)}
 imports: ../fragments/base.yaml
 systemPrompt: |
   You are ${wishes.name}. Read what arrives, decide what it means, and say so in three sentences.
@@ -100,7 +103,8 @@ export const initCommand: Handler = async (call) => {
   const { url, local } = await schemaOf(call);
   const schema = url ?? '../../agent.schema.json';
   const files = new Map([
-    [join(root, '.svc/agents', `${wishes.name}.yaml`), agentText(wishes, schema)],
+    // A file whose name begins with a dot is not compiled.
+    [join(root, '.svc/agents', `${wishes.name.replace(/^\.+/, '') || 'agent'}.yaml`), agentText(wishes, schema)],
     [join(root, '.svc/fragments/base.yaml'), fragmentText(wishes, schema)],
   ]);
   if (local) {
