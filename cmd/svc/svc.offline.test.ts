@@ -224,6 +224,14 @@ test('the token of client.json goes to the server of client.json alone', async (
   assert.match(other.stderr, /no token is known for http:\/\/127\.0\.0\.1:8/);
 });
 
+test('a context has an address that is one, without credentials', async () => {
+  for (const url of ['http://', 'https://svc example.com', 'http://h:99999', 'ftp://h', 'https://me:hunter2@h']) {
+    const { code, stderr } = await run('context', 'add', 'away', '--url', url, '--token', 'svc_t');
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /^svc: --url must (?:be a URL that starts with|not hold credentials)[^\n]*\n$/, url);
+  }
+});
+
 test('a URL with credentials is neither sent nor repeated', async () => {
   const { code, stderr } = await run('repo', 'add', 'x', '--url', 'https://me:hunter2@git.example.com/x.git');
   assert.equal(code, 2);

@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { builtIn, type Context, type Contexts, readContexts, writeContexts } from './contexts.ts';
 import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
-import { contextsFile, dataDirOf, readClientFile, readLogin } from './settings.ts';
+import { checkUrl, contextsFile, dataDirOf, readClientFile, readLogin } from './settings.ts';
 import { nearest, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
-import { withoutEnd } from '../../domain/text.ts';
 
 interface Listed extends Omit<Context, 'token'> {
   readonly name: string;
@@ -64,13 +63,12 @@ export const contextAdd: Handler = async (call) => {
   const url = call.global('url');
   if (!/^[A-Za-z0-9_.-]{1,64}$/.test(name)) throw new UsageError('NAME has letters, digits, _, . and -');
   if (builtIn.some((one) => one === name)) throw new UsageError(`${name} is always there`);
-  if (url === undefined || !/^https?:\/\//.test(url))
-    throw new UsageError('--url is missing: http:// or https:// and the server');
-  const token = (call.global('token') ?? (await readSecret(call, `token for ${url}`))).trim();
+  if (url === undefined) throw new UsageError('--url is missing: http:// or https:// and the server');
+  const address = checkUrl(url, '--url');
+  const token = (call.global('token') ?? (await readSecret(call, `token for ${address}`))).trim();
   const kept = await readContexts(contextsFile(call));
-  const { origin, pathname } = new URL(url);
   const made: Context = {
-    url: `${origin}${withoutEnd(pathname, '/')}`,
+    url: address,
     token,
     org: call.global('org') ?? 'default',
     project: call.global('project') ?? 'default',

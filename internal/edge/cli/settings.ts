@@ -147,7 +147,8 @@ async function fileOrNone<T>(read: () => Promise<T | undefined>, optional: boole
   return read().catch(() => undefined);
 }
 
-function checkUrl(text: string, name: string): string {
+/** The address of a server without a slash at its end. Throws UsageError over what is none, or holds credentials. */
+export function checkUrl(text: string, name: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     throw new UsageError(`${name} must be a URL that starts with http:// or https://`);
