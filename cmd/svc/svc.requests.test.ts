@@ -457,3 +457,25 @@ test('Ctrl-C ends an export whose reader takes nothing more', async () => {
   });
   assert.deepEqual([code, stderr.read()], [1, 'svc: interrupted\n']);
 });
+
+test('a watched list goes on where its server was away, and ends where the right to it did', async () => {
+  const secret = (name: string) => ({ name, protected: true, injection: null, expiresAt: null });
+  const pages: readonly (readonly string[] | 'cut' | number)[] = [['db'], 'cut', 503, ['db', 'key'], 401];
+  let at = 0;
+  const flaky = createServer((_, response) => {
+    const page = pages[at++] ?? 401;
+    if (page === 'cut') return void response.destroy();
+    const isError = typeof page === 'number';
+    response.writeHead(isError ? page : 200, { 'content-type': 'application/json' });
+    const body = isError ? { detail: `answer ${page}` } : { items: page.map(secret), nextCursor: null };
+    response.end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => flaky.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(flaky.address() as AddressInfo).port}`;
+  const env = { SVC_URL: url, SVC_TOKEN: 'svc_t0ken-of-the-test' };
+  const { code, stdout, stderr } = await callSvc(home.path, ['get', 'secrets', '--watch'], { env });
+  flaky.close();
+  assert.equal(code, 1);
+  assert.match(stdout, /^NAME .*\ndb .*\nkey .*\n$/);
+  assert.match(stderr, /^waiting: cannot reach http:.*\nsvc: answer 401\n/);
+});

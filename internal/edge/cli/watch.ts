@@ -1,9 +1,11 @@
 // `--watch` of a list: it is read again every two seconds, and each thing that came, changed or went is told by a row of its
-// own, below the table, as it was seen; with --json as one line. Ctrl-C ends it.
+// own, below the table, as it was seen; with --json as one line. Ctrl-C ends it; a server that is away, as while it is started
+// again, is waited for.
 
+import { Refusal } from './failure.ts';
 import { nameOf } from './formats.ts';
 import { pause } from './sse.ts';
-import { type Cell, table, widthOf } from './text.ts';
+import { type Cell, clean, table, widthOf } from './text.ts';
 import type { Call } from './types.ts';
 
 const pollMs = 2_000;
@@ -29,10 +31,20 @@ export async function watchList<I>(call: Call, { first, read, text, head, rows }
     const told = table(head, [row, filler], { paint: screen.paint, width: screen.width });
     return told.split('\n')[1] ?? '';
   };
+  let isAway = false;
   while (!call.io.signal.aborted) {
     await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) break;
-    const items = await read();
+    const items = await read().catch((error: unknown) => {
+      if (call.io.signal.aborted) return undefined;
+      if (!(error instanceof Refusal) || !isPassing(error)) throw error;
+      if (!isAway && !screen.json)
+        screen.note(`${screen.errPaint('yellow', 'waiting:')} ${clean(error.message, true)}`);
+      isAway = true;
+      return undefined;
+    });
+    if (items === undefined) continue;
+    isAway = false;
     const now = stateOf(items);
     for (const [name, { item, state }] of [...now].toReversed()) {
       if (seen.get(name)?.state === state) continue;
@@ -46,6 +58,10 @@ export async function watchList<I>(call: Call, { first, read, text, head, rows }
   }
   return 0;
 }
+
+/** Whether the same request may do later: nobody answered, or something between or behind the server did. */
+const isPassing = ({ problem: { code, status } }: Refusal): boolean =>
+  status === undefined ? code === 'unreachable' || code === 'timeout' : status >= 500 || status === 429;
 
 const stateOf = <I>(items: readonly I[]): Map<string, { readonly item: I; readonly state: string }> =>
   new Map(
