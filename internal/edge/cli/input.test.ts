@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Refusal } from './failure.ts';
+import { Refusal, UsageError } from './failure.ts';
 import { readSecret } from './input.ts';
 import type { Call } from './types.ts';
 
@@ -63,4 +66,27 @@ test('an interrupt ends the reading of what is typed until its end', async () =>
   // A reading that goes on keeps nothing alive by itself.
   const end = await Promise.race([reading.catch((error: unknown) => error), sleep(5_000, 'it reads on')]);
   assert.ok(end instanceof Refusal && end.problem.code === 'interrupted', String(end));
+});
+
+test('bytes that are no UTF-8 are refused, wherever they come from, and not turned into others', async () => {
+  const bytes = Buffer.from([0x68, 0xff, 0xfe]);
+  const stdin = new PassThrough();
+  stdin.end(bytes);
+  const place = await mkdtemp(join(tmpdir(), 'svc-input-'));
+  await writeFile(join(place, 'key'), bytes);
+  await writeFile(join(place, 'text'), '\ufeffh\r\n');
+  const signal = new AbortController().signal;
+  const from = (path: string) =>
+    readSecret({ io: { stdin, signal, cwd: place }, text: () => path } as unknown as Call, 'value of db');
+  for (const [path, named] of [
+    ['-', 'stdin'],
+    ['key', '--from-file: key'],
+  ] as const) {
+    await assert.rejects(
+      from(path),
+      (error) => error instanceof UsageError && error.message === `${named} is not text in UTF-8`,
+    );
+  }
+  assert.equal(await from('text'), '\ufeffh\r\n');
+  await rm(place, { recursive: true });
 });

@@ -20,12 +20,12 @@ export async function readText(call: Call, path: string, option: string): Promis
   return textOf(bytes, `${option}: ${path}`);
 }
 
-/** What is not text would be something else when it was read as such. */
-function textOf(bytes: Buffer, what: string): string {
+/** Throws UsageError where the bytes are no text: with others in their place they would be another value. */
+function textOf(bytes: Uint8Array, what: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    throw new UsageError(`${what} is not text in UTF-8`);
+    throw new UsageError(`${what} is not text in UTF-8`, 'write bytes that are no text in base64');
   }
 }
 
