@@ -1,7 +1,7 @@
 // A list: a page of fifty from the API by its cursor, filters in the address and on the server, and nothing that moves
 // under the reader. A row that is shown changes where it stands; rows that are new wait behind a button.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { call } from './api.ts';
 import { quoted } from './command.ts';
 import {
@@ -210,12 +210,27 @@ function Filters(props: {
       const value = props.query.get(field) ?? '';
       const input =
         options === undefined
-          ? html`<input type="search" placeholder=${example} value=${value} data-testid=${`filter-${field}`} autocomplete="off" spellcheck=${false} onChange=${change(field)} />`
+          ? html`<${TextFilter} field=${field} value=${value} example=${example} onChange=${change(field)} />`
           : html`<select value=${value} data-testid=${`filter-${field}`} onChange=${change(field)}><option value="">${none}</option>
             ${options.map((one) => html`<option value=${one} selected=${one === value}>${words?.[one] ?? one}</option>`)}</select>`;
       return html`<${Field} label=${label}>${input}<//>`;
     })}
   </form>`;
+}
+
+/** What is typed and not asked for yet stays while rows come in; another value of the address takes its place. */
+function TextFilter(props: {
+  readonly field: string;
+  readonly value: string;
+  readonly example: string | undefined;
+  readonly onChange: (event: Event) => void;
+}): Markup {
+  const { field, value, example, onChange } = props;
+  const input = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    if (input.current !== null) input.current.value = value;
+  }, [value]);
+  return html`<input ref=${input} type="search" placeholder=${example} data-testid=${`filter-${field}`} autocomplete="off" spellcheck=${false} onChange=${onChange} />`;
 }
 
 function Row<R>(props: {

@@ -1,0 +1,64 @@
+// What somebody has typed or chosen and not sent yet: nothing that happens meanwhile takes it away, and what a refusal says
+// is gone when it is tried again.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { ErrtrackSimulator } from '../../base/testkit/errtrack-provider.ts';
+import { agentText, at, root, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+let simulator: ErrtrackSimulator;
+let dir: string;
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-web-'));
+  simulator = await ErrtrackSimulator.start();
+  writeFileSync(join(dir, 'secret'), `${ErrtrackSimulator.clientSecret}\n`);
+  const file = { providers: { errtrack: simulator.section(join(dir, 'secret')) } };
+  daemon = await startTestDaemon({ config: { file, roles: ['api', 'sync', 'route'], allowPrivateNetwork: true } });
+  browser = await startBrowser();
+  const hook =
+    'triggers:\n- { event: webhook.received, endpoint: reports, auth: { kind: none }, where: { $.a: 1 }, routing: { kind: spawn } }\n';
+  const files = [{ path: '.svc/agents/triage.yaml', content: agentText('triage', 'Sort.', hook) }];
+  assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+  await simulator.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const signedIn = async (path: string) => {
+  const context = await browser.open();
+  return { context, ...(await signInOn(context, daemon, `${root}/${path}`, {})) };
+};
+const problem = (status: number, code: string) => ({
+  status,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({ status, title: 'x', code, detail: 'Not now.', requestId: 'r-1' }),
+});
+
+test('a filter that is being typed stays as it is while rows come in', async () => {
+  const { page, context } = await signedIn('events');
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  await at(page, 'filter-key').pressSequentially('webhook.rec');
+  const { body } = await daemon.api('GET', 'P/endpoints/reports');
+  const posted = await fetch(String(body['ingestUrl']), { method: 'POST', body: '{}' });
+  assert.equal(posted.status, 202);
+  await at(page, 'new-rows').waitFor();
+  assert.equal(await at(page, 'filter-key').inputValue(), 'webhook.rec');
+  await at(page, 'filter-key').pressSequentially('eived');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/key=webhook\.received/);
+  await page.goBack();
+  await page.waitForURL(/\/events$/);
+  assert.equal(await at(page, 'filter-key').inputValue(), '');
+  await context.close();
+});
