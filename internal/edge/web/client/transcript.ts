@@ -59,6 +59,8 @@ function useAgain(error: unknown, readOn: () => void): void {
 /** What was read, in order; `after`: from where on something may be new. */
 function useKnown() {
   const [messages, setMessages] = useState<readonly Message[]>([]);
+  /** How many of them stand before what was read first. */
+  const [older, setOlder] = useState(0);
   /** The highest numbers that were read, ascending. */
   const recent = useRef<readonly number[]>([]);
   const after = (): number => (recent.current.length < overlap ? 0 : (recent.current[0] ?? 0));
@@ -68,14 +70,17 @@ function useKnown() {
     recent.current = [...recent.current, ...fresh.map(({ seq }) => seq)].sort((a, b) => a - b).slice(-overlap);
     setMessages((known) => [...known, ...fresh].sort((a, b) => a.seq - b.seq));
   };
-  const addOlder = (items: readonly Message[]): void => setMessages((known) => [...items, ...known]);
-  return { messages, after, add, addOlder, isEmpty: () => recent.current.length === 0 };
+  const addOlder = (items: readonly Message[]): void => {
+    setMessages((known) => [...items, ...known]);
+    setOlder((known) => known + items.length);
+  };
+  return { messages, older, after, add, addOlder, isEmpty: () => recent.current.length === 0 };
 }
 
 /** All that was read of a transcript, in order, and how to read on at both of its ends. */
 function useMessages(props: Props) {
   const { path } = props;
-  const { messages, after, add, addOlder, isEmpty } = useKnown();
+  const { messages, older, after, add, addOlder, isEmpty } = useKnown();
   const [before, setBefore] = useState<string | null>(null);
   const [isRead, setRead] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
@@ -101,8 +106,9 @@ function useMessages(props: Props) {
     busy.current = 'no';
     if (isDue) void readNew();
   };
-  const readOlder = async (): Promise<void> => {
-    if (before === null) return;
+  /** Resolves to how many were read. */
+  const readOlder = async (): Promise<number> => {
+    if (before === null) return 0;
     const cursor = before;
     setBefore(null);
     try {
@@ -110,9 +116,11 @@ function useMessages(props: Props) {
       const page = await call<Page>('GET', `${path}/messages?${query}`);
       addOlder(page.items.toReversed());
       setBefore(page.nextCursor);
+      return page.items.length;
     } catch (caught) {
       setError(caught);
       setBefore(cursor);
+      return 0;
     }
   };
   const readEnd = (): void => {
@@ -139,11 +147,13 @@ function useMessages(props: Props) {
   useEffect(readEnd, [path]);
   useAgain(error, readOn);
   useReading(props, isRead, readOn);
-  return { messages, hasOlder: before !== null, readOlder, isRead, error };
+  return { messages, older, hasOlder: before !== null, readOlder, isRead, error };
 }
 
 export function TranscriptLog(props: Props): Markup {
-  const { messages, hasOlder, readOlder, isRead, error } = useMessages(props);
+  const { messages, older, hasOlder, readOlder, isRead, error } = useMessages(props);
+  /** What is read of earlier is nothing that has come. */
+  const come = messages.length - older;
   const [follows, setFollows] = useState(true);
   /** Index behind the last message of the window; undefined: the end. */
   const [until, setUntil] = useState<number | undefined>(undefined);
@@ -155,7 +165,7 @@ export function TranscriptLog(props: Props): Markup {
   const results = useMemo(() => resultsOf(messages), [messages]);
   // What a call gave stands with the call, where that is in sight.
   const told = new Set(shown.flatMap(({ seq }) => results.get(seq)?.seq ?? []));
-  const waiting = follows ? 0 : Math.max(0, messages.length - seen);
+  const waiting = follows ? 0 : Math.max(0, come - seen);
   useLayoutEffect(() => {
     const element = box.current;
     if (follows && element !== null) element.scrollTop = element.scrollHeight;
@@ -174,7 +184,7 @@ export function TranscriptLog(props: Props): Markup {
     stayedAt.current = box.current?.scrollTop ?? 0;
     setFollows(false);
     setUntil(messages.length);
-    setSeen(messages.length);
+    setSeen(come);
   };
   const jump = (): void => {
     setFollows(true);
@@ -189,8 +199,9 @@ export function TranscriptLog(props: Props): Markup {
   };
   const earlier = async (): Promise<void> => {
     if (follows) stay();
-    if (start > 0) setUntil(Math.max(windowSize, end - pageSize));
-    else await readOlder();
+    // What stood in the window has moved on by what was read before it, and stays in sight behind that.
+    const read = start > 0 ? 0 : await readOlder();
+    if (start > 0 || read > 0) setUntil(Math.max(windowSize, end + read - pageSize));
   };
   const later = (): void => setUntil(Math.min(messages.length, end + pageSize));
   const toggle = (event: Event): void => ((event.currentTarget as HTMLInputElement).checked ? jump() : stay());
@@ -200,7 +211,7 @@ export function TranscriptLog(props: Props): Markup {
       ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${jump}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
     </div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <${Said} count=${messages.length} isRead=${isRead} />
+    <${Said} count=${come} isRead=${isRead} />
     <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
       ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${earlier}>Earlier</button></p>` : null}
       ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}

@@ -1,0 +1,64 @@
+// A transcript that is longer than what is read of it at once, in a real browser: what is earlier is nothing new, and stands
+// before what was being read.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type BrowserContext, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, root, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  browser = await startBrowser();
+  const files = [{ path: '.svc/agents/triage.yaml', content: agentText('triage', 'Sort.') }];
+  assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+});
+
+/** A session in which so much has been said: `word 1`, `word 2`, … */
+async function talked(count: number): Promise<string> {
+  const made = await daemon.api('POST', 'P/agents/triage/sessions', { message: 'word 0' });
+  const id = String(made.body['id']);
+  await daemon.ctx.db.query(
+    `insert into svc.messages (session_id, role, kind, text, at)
+     select $1::uuid, 'system', 'notice', 'word ' || n, now() from generate_series(1, $2::int) n`,
+    [id, count],
+  );
+  return id;
+}
+
+test('what is read of earlier is not counted as new, and what was being read stays in sight', async () => {
+  const id = await talked(150);
+  const context: BrowserContext = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  const log = at(page, 'transcript');
+  const word = (n: number) => log.getByText(`word ${n}`, { exact: true });
+  await word(150).waitFor();
+  assert.equal(await word(50).count(), 0);
+  await at(page, 'page-older').click();
+  await word(50).waitFor();
+  assert.equal(await at(page, 'jump-end').innerText(), 'To the end');
+  // Where the reader was: what stood first stands behind what is before it.
+  assert.equal(await word(51).count(), 1);
+  // What is said to who listens comes every two seconds.
+  await page.waitForTimeout(2_500);
+  assert.equal(await page.locator('.transcript .unseen').innerText(), '');
+  for (const n of [151, 152])
+    assert.ok((await daemon.api('POST', `P/sessions/${id}/messages`, { text: `word ${n}` })).status < 300);
+  await at(page, 'jump-end')
+    .filter({ hasText: /^2 new$/ })
+    .waitFor();
+  await page
+    .locator('.transcript .unseen')
+    .filter({ hasText: /^[12] new messages?$/ })
+    .waitFor();
+  await at(page, 'jump-end').click();
+  await word(152).waitFor();
+  await context.close();
+});
