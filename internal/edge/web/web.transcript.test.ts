@@ -62,3 +62,17 @@ test('what is read of earlier is not counted as new, and what was being read sta
   await word(152).waitFor();
   await context.close();
 });
+
+test('the line that stands for a long call ends between characters', async () => {
+  const id = await talked(1);
+  await daemon.ctx.db.query(
+    `insert into svc.messages (session_id, role, kind, text, at) values ($1::uuid, 'tool', 'tool_call', $2::text, now())`,
+    [id, `${'x'.repeat(159)}${'😀'.repeat(20)}`],
+  );
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  const line = at(page, 'transcript').locator('summary', { hasText: 'xxx' });
+  await line.waitFor();
+  assert.equal(await line.evaluate((one) => one.textContent), `${'x'.repeat(159)}😀…`);
+  await context.close();
+});

@@ -12,6 +12,7 @@ import {
 } from '../../adapters/store/console/overview.ts';
 import type { Attention, EventCounts } from '../../../schemas/api/overview.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
+import { cut as cutAt } from '../markup.ts';
 
 const hourMs = 3_600_000;
 const shown = { attention: 20, runs: 6, live: 8, next: 8, textChars: 240 } as const;
@@ -26,7 +27,7 @@ export type Doctor = () => Promise<
 /** Those of the doctor's checks that the overview says by itself, with where to go. */
 const saidAlready: readonly string[] = ['repository', 'sync', 'held', 'permission'];
 
-const cut = (text: string): string => (text.length > shown.textChars ? `${text.slice(0, shown.textChars - 1)}…` : text);
+const cut = (text: string): string => cutAt(text, shown.textChars);
 const iso = (at: Date): string => at.toISOString();
 const isoOr = (at: Date | null): string | null => at?.toISOString() ?? null;
 

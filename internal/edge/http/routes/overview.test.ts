@@ -351,3 +351,23 @@ test('the count of the last hour finds its beginning among events of any age, an
   assert.ok(body.events.minutes.length >= 60);
   assert.ok(bytes < 20_000, `${bytes} bytes`);
 });
+
+test('what the overview cuts ends between characters', async () => {
+  for (const before of ['', 'x'])
+    await daemon.ctx.db.query(
+      `with asking as (
+         insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at)
+         select gen_random_uuid(), project_id, id, name, 1, 'manual', 'waiting_permission', 'Look', now(), now() from svc.agents
+          where name = 'triage' returning id)
+       insert into svc.permissions (id, session_id, epoch, title, request, created_at)
+       select gen_random_uuid(), id, 1, $1::text || repeat('😀', 300), '{}', now() from asking`,
+      [before],
+    );
+  const { body } = await overview();
+  const asks = body.attention.filter(({ text }) => text.includes('😀'));
+  assert.equal(asks.length, 2);
+  for (const { text } of asks) {
+    assert.ok(text.isWellFormed(), text.slice(-5));
+    assert.match(text, /😀…$/u);
+  }
+});

@@ -1,7 +1,7 @@
 // An agent's world: what wakes it on the left, what it reaches on the right, as a picture beside the table of the same.
 
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
-import { html, type Markup, Table } from './kit.ts';
+import { beginning, html, type Markup, Table } from './kit.ts';
 import { pageHref, type Place } from './pages.ts';
 
 /** Of an agent's spec, what this reads. */
@@ -94,7 +94,7 @@ function Picture(props: { readonly name: string; readonly nodes: readonly Node[]
   const height = Math.max(left.length, right.length, 2) * rowHeight + 10;
   const middle = height / 2;
   const yOf = (index: number, count: number): number => middle + (index - (count - 1) / 2) * rowHeight;
-  const cut = (text: string): string => (text.length > 42 ? `${text.slice(0, 41)}…` : text);
+  const cut = (text: string): string => beginning(text, 42);
   const box = (node: Node, index: number, all: readonly Node[]): Markup => {
     const y = yOf(index, all.length);
     const x = node.side === 'in' ? 0 : width - boxWidth;

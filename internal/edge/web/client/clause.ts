@@ -1,13 +1,13 @@
 // A clause of a trigger's `where` as a sentence, and what was found in its place.
 
 import type { ExplainedClause } from '../../../../schemas/api/triggers.ts';
-import { html, type Markup, Status } from './kit.ts';
+import { beginning, html, type Markup, Status } from './kit.ts';
 
 const shown = 200;
 /** A value as JSON, its beginning where it is long; the payload below holds the whole. */
 function jsonText(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing';
-  return text.length > shown ? `${text.slice(0, shown)}…` : text;
+  return beginning(text, shown);
 }
 
 /** `contains "bug"`, `is "high"` (docs/reference/where.md#clauses). */

@@ -28,6 +28,12 @@ export const html = (htm as unknown as { bind(make: typeof h): Tag }).bind(make)
 
 export type Content = Markup | string | number | null | undefined | readonly (Markup | string | null)[];
 
+/** The beginning of a long text, cut between characters. */
+export function beginning(text: string, most: number): string {
+  const head = [...text.slice(0, 2 * most)].slice(0, most).join('');
+  return head.length < text.length ? `${head}…` : text;
+}
+
 /** How a word stands at the head of a column or before a fact. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 

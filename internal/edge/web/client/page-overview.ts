@@ -3,7 +3,20 @@
 
 import type { Attention, EventCounts, LastRun, Overview } from '../../../../schemas/api/overview.ts';
 import { call } from './api.ts';
-import { capital, Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import {
+  beginning,
+  capital,
+  Command,
+  duration,
+  Empty,
+  Failure,
+  html,
+  kindOf,
+  type Markup,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 
@@ -32,7 +45,7 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
   // The whole of it stands above, and on the run's own page.
   const whole =
     run.mistakes > 0 ? `${run.mistakes} mistake${run.mistakes === 1 ? '' : 's'}` : (run.condition ?? run.detail ?? '');
-  const wrong = run.status === 'held' ? counts : whole.length > 40 ? `${whole.slice(0, 40).trimEnd()}…` : whole;
+  const wrong = run.status === 'held' ? counts : beginning(whole, 40);
   const isBad = run.status === 'failed' || run.status === 'held' || run.status === 'quarantined';
   const still =
     isBad && run.appliedCommit !== null ? ` (last good ${shortCommit(run.appliedCommit).replace('folder:', '')})` : '';

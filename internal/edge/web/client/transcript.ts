@@ -4,7 +4,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Message } from '../../../../schemas/api/sessions.ts';
 import { call, isPassing } from './api.ts';
-import { Clock, duration, Failure, html, type Markup, Status } from './kit.ts';
+import { beginning, Clock, duration, Failure, html, type Markup, Status } from './kit.ts';
 import { useLive, useLiveState } from './live.ts';
 
 const pageSize = 100;
@@ -288,7 +288,7 @@ function Entry(props: {
   const head = html`<p class="who">${isGoingOn ? null : html`<span><${Clock} at=${at} withSeconds=${false} /> <strong>${sender}</strong>${said === '' || said === sender ? '' : ` ${said}`}${state}</span>`}</p>`;
   const first = text.split('\n', 1)[0] ?? '';
   const body = folded.has(kind)
-    ? html`<details><summary>${first.length > 160 ? `${first.slice(0, 160)}…` : first === '' ? kind : first}${result === undefined ? null : html` <${Outcome} call=${message} result=${result} />`}</summary><pre>${wholeText(message)}</pre>
+    ? html`<details><summary>${first === '' ? kind : beginning(first, 160)}${result === undefined ? null : html` <${Outcome} call=${message} result=${result} />`}</summary><pre>${wholeText(message)}</pre>
         ${result === undefined ? null : html`<div data-testid=${`message-${result.seq}`}><pre>${wholeText(result)}</pre></div>`}</details>`
     : html`<pre>${text}</pre>`;
   return html`<div class=${`message ${role}`} data-testid=${`message-${seq}`}>${head}${body}</div>`;
