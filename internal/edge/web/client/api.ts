@@ -139,7 +139,8 @@ async function answered<T>(method: string, path: string, options: CallOptions): 
 export const earlyPath = document.getElementById('root')?.dataset['early'];
 if (earlyPath !== undefined) {
   const asked = call('GET', earlyPath);
-  asked.catch(() => undefined);
+  // What was not answered is asked anew by whoever reads it next.
+  asked.catch(() => early.delete(earlyPath));
   early.set(earlyPath, asked);
 }
 

@@ -5,7 +5,7 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
 import { call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
-import { absolute, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
+import { absolute, Failure, html, type Markup, ownZone, setZone, useRead, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
   type Address,
@@ -198,9 +198,9 @@ function step(by: 1 | -1): void {
 const first = addressOf(location.pathname);
 const isOverview = earlyPath !== undefined;
 
-/** Who is signed in: the overview says it too. */
-async function readMe(): Promise<Me> {
-  if (earlyPath === undefined) return call<Me>('GET', '/api/v1/me');
+/** Who is signed in: the overview says it too, with this project alone. */
+async function readMe(isAll: boolean, signal: AbortSignal): Promise<Me> {
+  if (earlyPath === undefined || isAll) return call<Me>('GET', '/api/v1/me', { signal });
   const { viewer } = await prefetched<{ readonly viewer: Me }>(earlyPath);
   return viewer;
 }
@@ -216,25 +216,27 @@ type Dialogs = typeof import('./palette.ts');
 function App(): Markup {
   const { path, search } = useAddress();
   const address = addressOf(path);
-  const [me, setMe] = useState<Me>();
-  const [error, setError] = useState<unknown>(undefined);
+  // The first page may know of its own project alone: from when on all of them are read.
+  const wantsAll = useRef(!isOverview);
+  const { value: me, error, again } = useRead((signal) => readMe(wantsAll.current, signal), 'me');
+  const reread = (): void => {
+    wantsAll.current = true;
+    again();
+  };
   const [dialog, setDialog] = useState<'find' | 'keys'>();
   const [dialogs, setDialogs] = useState<Dialogs>();
   const isNewer = useNewer();
-  useEffect(() => void readMe().then(setMe, setError), []);
   const place = me === undefined || address.org === '' ? undefined : placeIn(me, address);
   useEffect(() => {
     // Another project than the one that this document began with, or the list of them: who may do what there is read.
     const isElsewhere =
       me !== undefined && isOverview && (address.org !== first.org || address.project !== first.project);
-    if (isElsewhere) void call<Me>('GET', '/api/v1/me').then(setMe, setError);
+    if (isElsewhere) reread();
   }, [address.org, address.project]);
   const row = pages.find(({ name }) => name === address.page);
-  const reread = (): void => void call<Me>('GET', '/api/v1/me').then(setMe, setError);
   const open = (what: 'find' | 'keys'): void => {
     setDialog(what);
-    // The page may know of this project alone.
-    if (what === 'find' && isOverview) void call<Me>('GET', '/api/v1/me').then(setMe, () => undefined);
+    if (what === 'find' && isOverview) reread();
     // What is not there when the service has been updated is not missed: the page says that it is older.
     if (dialogs === undefined) void import('./palette.ts').then(setDialogs, () => undefined);
   };
