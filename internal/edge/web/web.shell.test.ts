@@ -41,3 +41,25 @@ test('a page that the service did not answer at its first look comes by itself w
   }
   await context.close();
 });
+
+test('the ways to sign in come also where they could not be read at first, and that is said', async () => {
+  const context = await browser.open();
+  const page = await context.newPage();
+  const body = { status: 503, title: 'x', code: 'unavailable', detail: 'Away.', requestId: 'r-1' };
+  const methods = [{ kind: 'oidc', name: 'acme', label: 'Acme', url: '/signin/acme' }];
+  for (const isReached of [false, true]) {
+    await page.route('**/api/v1/auth/methods', (route) =>
+      isReached
+        ? route.fulfill({ status: 503, contentType: 'application/problem+json', body: JSON.stringify(body) })
+        : route.abort('connectionrefused'),
+    );
+    await page.goto(`${daemon.url}/signin`);
+    await at(page, 'failure').waitFor();
+    await page.unroute('**/api/v1/auth/methods');
+    await page.route('**/api/v1/auth/methods', (route) => route.fulfill({ json: { methods, tokens: true } }));
+    await at(page, 'signin-acme').waitFor();
+    await at(page, 'failure').waitFor({ state: 'detached' });
+    await page.unroute('**/api/v1/auth/methods');
+  }
+  await context.close();
+});

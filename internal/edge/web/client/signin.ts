@@ -3,7 +3,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { SigninMethods } from '../../../../schemas/api/signin.ts';
-import { openSession } from './api.ts';
+import { call, openSession } from './api.ts';
 import { Failure, Field, html, type Markup, useRead } from './kit.ts';
 
 const root = document.getElementById('root');
@@ -25,10 +25,7 @@ async function enter(body: { readonly token: string } | { readonly handoff: stri
 }
 
 function SigninPage(): Markup {
-  const methods = useRead(async (signal) => {
-    const response = await fetch('/api/v1/auth/methods', { signal });
-    return (await response.json()) as SigninMethods;
-  }, 'methods');
+  const methods = useRead((signal) => call<SigninMethods>('GET', '/api/v1/auth/methods', { signal }), 'methods');
   const [error, setError] = useState<unknown>(undefined);
   const [busy, setBusy] = useState(handoff !== undefined);
   const run = async (body: { readonly token: string } | { readonly handoff: string }): Promise<void> => {
@@ -55,6 +52,7 @@ function SigninPage(): Markup {
   const query = target === '/' ? '' : `?next=${encodeURIComponent(target)}`;
   return html`<main class="alone" data-testid="page-signin"><h1>Sign in</h1>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${methods.error === undefined ? null : html`<${Failure} error=${methods.error} />`}
     ${busy ? html`<p role="status">Signing in…</p>` : null}
     ${ways.map(({ name, label, url }) => html`<p><a class="button primary" data-testid=${`signin-${name}`} href=${`${url}${query}`}>Sign in with ${label}</a></p>`)}
     <form onSubmit=${submit}>
