@@ -4,7 +4,7 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
+import { ApiError, call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
 import { absolute, Failure, html, type Markup, ownZone, setZone, useRead, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
@@ -70,8 +70,15 @@ function Header(props: {
 }): Markup {
   const { me, place, page } = props;
   const [isOpen, setOpen] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
   const signOut = async (): Promise<void> => {
-    await call('POST', '/api/v1/auth/signout');
+    setError(undefined);
+    try {
+      await call('POST', '/api/v1/auth/signout');
+    } catch (caught) {
+      // Whose session is over is signed out already.
+      if (!(caught instanceof ApiError && caught.problem.status === 401)) return setError(caught);
+    }
     location.assign('/signin');
   };
   return html`<header><a class="skip" href="#main">Skip to the page</a>
@@ -85,6 +92,7 @@ function Header(props: {
       <${Zone} />
       <span class="me">${me.name}</span> <button type="button" data-testid="signout" onClick=${signOut}>Sign out</button>
     </div>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${me.session?.breakGlass === true ? html`<p class="notice" data-testid="break-glass">Signed in with the token of the data directory; use a provider instead.</p>` : null}
     ${
       place === undefined

@@ -1,0 +1,71 @@
+// Several tabs of one browser: what is done in one of them is so in the others, who is signed in, the zone of times, and
+// what a project is connected to.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type BrowserContext, type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { ErrtrackSimulator } from '../../base/testkit/errtrack-provider.ts';
+import { agentText, at, root, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+let simulator: ErrtrackSimulator;
+let dir: string;
+let viewer: string;
+
+const apply = async (name: string, cron: string): Promise<void> => {
+  const beat = `triggers:\n- { kind: heartbeat, cron: '${cron}', message: m, routing: { kind: spawn } }\n`;
+  const files = [{ path: `.svc/agents/${name}.yaml`, content: agentText(name, 'Sort.', beat) }];
+  assert.equal((await daemon.api('POST', 'P/apply', { files, prune: false })).status, 200);
+};
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-web-'));
+  simulator = await ErrtrackSimulator.start();
+  writeFileSync(join(dir, 'secret'), `${ErrtrackSimulator.clientSecret}\n`);
+  const file = { providers: { errtrack: simulator.section(join(dir, 'secret')) } };
+  daemon = await startTestDaemon({ config: { file, roles: ['api', 'sync', 'route'], allowPrivateNetwork: true } });
+  browser = await startBrowser();
+  const { api } = daemon;
+  await api('POST', '/api/v1/orgs/default/members', { email: 'vera@example.org', role: 'member' });
+  await api('POST', 'P/members', { email: 'vera@example.org', role: 'viewer' });
+  const made = await api('POST', '/api/v1/orgs/default/tokens', { email: 'vera@example.org', name: 'own' });
+  viewer = String(made.body['token']);
+  await apply('triage', '30 * * * *');
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+  await simulator.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const live = (page: Page) => page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+/** A tab more of a browser that is signed in. */
+async function tabOf(context: BrowserContext, path: string): Promise<Page> {
+  const page = await context.newPage();
+  page.setDefaultTimeout(60_000);
+  await page.goto(`${daemon.url}${root}/${path}`);
+  await live(page);
+  return page;
+}
+
+test('who is signed out in another tab signs out here too, and is told where that cannot be done', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/agents`, {});
+  await at(page, 'page-agents').waitFor();
+  await page.route('**/auth/signout', (route) => route.abort('connectionrefused'));
+  await at(page, 'signout').click();
+  await at(page, 'failure').filter({ hasText: 'It is not sent again by itself' }).waitFor();
+  await page.unroute('**/auth/signout');
+  const other = await tabOf(context, 'events');
+  await at(other, 'signout').click();
+  await other.waitForURL(`${daemon.url}/signin`);
+  await at(page, 'signout').click();
+  await page.waitForURL(`${daemon.url}/signin`);
+  await context.close();
+});
