@@ -69,3 +69,18 @@ test('who is signed out in another tab signs out here too, and is told where tha
   await page.waitForURL(`${daemon.url}/signin`);
   await context.close();
 });
+
+test('where another person signs in beside it, a page says whose it is from then on', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/agents/triage`, {});
+  await at(page, 'start').waitFor();
+  assert.equal(await at(page, 'start').isEnabled(), true);
+  const other = await tabOf(context, 'events');
+  await at(other, 'signout').click();
+  await at(other, 'signin-token').fill(viewer);
+  await at(other, 'signin-submit').click();
+  await other.locator('.me', { hasText: 'vera' }).waitFor();
+  await page.locator('.me', { hasText: 'vera' }).waitFor();
+  await at(page, 'start').and(page.locator(':disabled')).waitFor();
+  await context.close();
+});

@@ -250,6 +250,14 @@ function App(): Markup {
   };
   useKeys(place, address, open);
   useEffect(() => {
+    // Another tab has signed somebody in, who may be another person: what is done here is theirs from now on.
+    const onStored = ({ key, newValue }: StorageEvent): void => {
+      if (key === 'svc.key' && newValue !== null) reread();
+    };
+    addEventListener('storage', onStored);
+    return () => removeEventListener('storage', onStored);
+  }, []);
+  useEffect(() => {
     if (place !== undefined) startLive(place.api);
   }, [place?.api]);
   useEffect(() => {
