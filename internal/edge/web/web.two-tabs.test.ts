@@ -84,3 +84,25 @@ test('where another person signs in beside it, a page says whose it is from then
   await at(page, 'start').and(page.locator(':disabled')).waitFor();
   await context.close();
 });
+
+test('the zone that is chosen in one tab is that of the others, with every time that they show', async () => {
+  const context = await browser.open();
+  const inBerlin = async (page: Page): Promise<void> => {
+    const session = await context.newCDPSession(page);
+    await session.send('Emulation.setTimezoneOverride', { timezoneId: 'Europe/Berlin' });
+    await page.reload();
+    await page.getByRole('heading', { name: 'Next 24 hours UTC' }).waitFor();
+  };
+  const { page } = await signInOn(context, daemon, `${root}/schedules`, {});
+  await inBerlin(page);
+  const other = await tabOf(context, 'schedules');
+  await inBerlin(other);
+  await at(page, 'zone').selectOption('own');
+  await page.getByRole('heading', { name: 'Next 24 hours Europe/Berlin' }).waitFor();
+  await other.getByRole('heading', { name: 'Next 24 hours Europe/Berlin' }).waitFor();
+  assert.equal(await at(other, 'zone').inputValue(), 'own');
+  await at(other, 'zone').selectOption('UTC');
+  await page.getByRole('heading', { name: 'Next 24 hours UTC' }).waitFor();
+  assert.equal(await at(page, 'zone').inputValue(), 'UTC');
+  await context.close();
+});

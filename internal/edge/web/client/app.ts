@@ -5,7 +5,7 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
 import { ApiError, call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
-import { absolute, Failure, html, type Markup, ownZone, setZone, useRead, zone } from './kit.ts';
+import { absolute, Failure, html, type Markup, ownZone, setZone, useClock, useRead, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
   type Address,
@@ -53,12 +53,10 @@ function Live(): Markup {
 }
 
 function Zone(): Markup {
-  const [chosen, setChosen] = useState(zone());
-  const change = (event: Event): void => {
+  useClock();
+  const change = (event: Event): void =>
     setZone((event.currentTarget as HTMLSelectElement).value === 'UTC' ? 'UTC' : 'own');
-    setChosen(zone());
-  };
-  return html`<select aria-label="Time zone" data-testid="zone" value=${chosen === 'UTC' ? 'UTC' : 'own'} onChange=${change}>
+  return html`<select aria-label="Time zone" data-testid="zone" value=${zone() === 'UTC' ? 'UTC' : 'own'} onChange=${change}>
     <option value="UTC">UTC</option>${ownZone === 'UTC' ? null : html`<option value="own">${ownZone}</option>`}</select>`;
 }
 

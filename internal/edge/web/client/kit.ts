@@ -135,6 +135,10 @@ export function setZone(choice: 'UTC' | 'own'): void {
   localStorage.setItem(zoneItem, choice);
   tick();
 }
+// It is one for all tabs of the browser.
+addEventListener('storage', ({ key }) => {
+  if (key === zoneItem) tick();
+});
 
 /** Making a formatter takes longer than the rest of a row: one for each zone and style. */
 const wholeIn = new Map<string, Intl.DateTimeFormat>();
@@ -184,7 +188,7 @@ export function Elapsed(props: { readonly since: string; readonly until?: string
 }
 
 /** Draws anew with the clock that all times share, and when the zone is chosen. */
-function useClock(): void {
+export function useClock(): void {
   const [, setRound] = useState(0);
   useEffect(() => {
     const clock = (): void => setRound((round) => round + 1);

@@ -2,7 +2,7 @@
 
 import type { Schedule, ScheduleTimeline } from '../../../../schemas/api/schedules.ts';
 import { call } from './api.ts';
-import { absolute, Failure, html, type Markup, Table, useRead, zone } from './kit.ts';
+import { absolute, Failure, html, type Markup, Table, useClock, useRead, zone } from './kit.ts';
 import { type List, ListPage, statusCell, timeCell } from './list.ts';
 import { type PageProps, pageHref, type Place } from './pages.ts';
 
@@ -93,6 +93,7 @@ const hourText = (at: number): string =>
 
 function Timeline(props: { readonly place: Place }): Markup | null {
   const { place } = props;
+  useClock();
   const read = useRead((signal) => readTimeline(place, signal), `${place.api} timeline`);
   if (read.error !== undefined) return html`<${Failure} error=${read.error} />`;
   if (read.value === undefined) return null;
