@@ -106,3 +106,14 @@ test('the zone that is chosen in one tab is that of the others, with every time 
   assert.equal(await at(page, 'zone').inputValue(), 'UTC');
   await context.close();
 });
+
+test('a schedule that an apply brings is in the picture of the next hours, too', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/schedules`, {});
+  await live(page);
+  const lanes = page.locator('svg.timeline .lane');
+  await lanes.filter({ hasText: 'triage#0' }).waitFor();
+  await apply('sweeper', '0 * * * *');
+  await lanes.filter({ hasText: 'sweeper#0' }).waitFor();
+  await context.close();
+});

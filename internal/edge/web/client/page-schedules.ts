@@ -4,6 +4,7 @@ import type { Schedule, ScheduleTimeline } from '../../../../schemas/api/schedul
 import { call } from './api.ts';
 import { absolute, Failure, html, type Markup, Table, useClock, useRead, zone } from './kit.ts';
 import { type List, ListPage, statusCell, timeCell } from './list.ts';
+import { useLive } from './live.ts';
 import { type PageProps, pageHref, type Place } from './pages.ts';
 
 /** How often in a row it has not fired, and why it did not the last time. */
@@ -95,8 +96,8 @@ function Timeline(props: { readonly place: Place }): Markup | null {
   const { place } = props;
   useClock();
   const read = useRead((signal) => readTimeline(place, signal), `${place.api} timeline`);
-  if (read.error !== undefined) return html`<${Failure} error=${read.error} />`;
-  if (read.value === undefined) return null;
+  useLive(['agents'], read.again);
+  if (read.value === undefined) return read.error === undefined ? null : html`<${Failure} error=${read.error} />`;
   const { timeline, items } = read.value;
   const from = Date.parse(timeline.from);
   const to = Date.parse(timeline.to);
