@@ -117,3 +117,51 @@ test('a schedule that an apply brings is in the picture of the next hours, too',
   await lanes.filter({ hasText: 'sweeper#0' }).waitFor();
   await context.close();
 });
+
+let next = 1;
+/** Connects the default project to an organization of its own at the provider, as its consent would; its only project. */
+async function connected(): Promise<string> {
+  const { api } = daemon;
+  const projectId = String((await api('GET', 'P')).body['id']);
+  const organizationId = String((await api('GET', '/api/v1/orgs/default')).body['id']);
+  const path = '/api/v1/connections/errtrack/installations';
+  const { body } = await api('POST', path, { organizationId, projectId });
+  const state = new URL(String(body['authorizationUrl'])).searchParams.get('state') ?? '';
+  const id = 70_000 + next++;
+  const projects = [{ id: `${id}0`, slug: `p-${id}` }];
+  const consent = simulator.consent({ id, slug: `org-${id}`, projects, region: 'us' });
+  const done = await api('POST', `${path}/callback`, { state, ...consent });
+  assert.equal(done.body['status'], 'completed');
+  return String(done.body['providerGrantId']);
+}
+const rowOf = (page: Page, state: string) =>
+  at(page, 'connection-errtrack')
+    .and(page.locator(`[data-state="${state}"]`))
+    .waitFor();
+
+test('the error tracker’s row follows what is connected and disconnected elsewhere, for whoever looks', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/connections`, {});
+  await rowOf(page, 'not-connected');
+  await live(page);
+  await connected();
+  await rowOf(page, 'connected');
+  const others = await browser.open();
+  const { page: viewing } = await signInOn(others, daemon, `${root}/connections`, { token: viewer });
+  await rowOf(viewing, 'connected');
+  assert.equal(await at(viewing, 'disconnect').isDisabled(), true);
+  await at(page, 'disconnect').click();
+  await at(page, 'confirm').click();
+  await rowOf(page, 'not-connected');
+  await rowOf(viewing, 'not-connected');
+  // Of several, the one that is connected is the one that the row speaks of.
+  await connected();
+  await rowOf(page, 'connected');
+  const { items } = (await daemon.api('GET', 'P/connections?limit=200')).body as unknown as {
+    items: { name: string; provider: string; status: string }[];
+  };
+  const [active] = items.filter(({ provider, status }) => provider === 'errtrack' && status === 'active');
+  assert.equal(await at(page, 'disconnect').getAttribute('title'), `svc connection remove ${active?.name}`);
+  await context.close();
+  await others.close();
+});

@@ -77,9 +77,15 @@ export function Page(props: PageProps): Markup {
   const [error, setError] = useState<unknown>(undefined);
 
   useArrival(setChoosing, setTold);
-  useLive(['connections'], rows.again);
+  useLive(['connections'], () => {
+    rows.again();
+    options.again();
+  });
 
-  const isConnected = options.value?.errtrackConnection.connected === true;
+  // Of several that the project has had, the one that is there.
+  const own = rows.value?.items.find((one) => one.provider === 'errtrack' && one.status === 'active');
+  // Whoever may not ask for the options sees by the row whether there is a connection.
+  const isConnected = options.value?.errtrackConnection.connected ?? own !== undefined;
   const finished = (text: string): void => {
     setChoosing(undefined);
     dropQuery();
@@ -109,7 +115,6 @@ export function Page(props: PageProps): Markup {
   };
 
   const others = (rows.value?.items ?? []).filter((one) => one.provider !== 'errtrack');
-  const own = rows.value?.items.find((one) => one.provider === 'errtrack');
   const usedBy = usedText(own?.usedBy);
   const closeConfirm = (): void => setConfirming(false);
   return html`<section data-testid="page-connections"><div class="title"><h1>Connections</h1><${Command} command="svc connection list" /></div>
