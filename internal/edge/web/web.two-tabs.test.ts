@@ -165,3 +165,20 @@ test('the error tracker’s row follows what is connected and disconnected elsew
   await context.close();
   await others.close();
 });
+
+test('an administrator of the project alone is told what connecting needs, and no error', async () => {
+  const { api } = daemon;
+  await api('POST', '/api/v1/orgs/default/members', { email: 'otto@example.org', role: 'member' });
+  await api('POST', 'P/members', { email: 'otto@example.org', role: 'admin' });
+  const made = await api('POST', '/api/v1/orgs/default/tokens', { email: 'otto@example.org', name: 'own' });
+  const context = await browser.open();
+  const { page, complaints } = await signInOn(context, daemon, `${root}/connections`, {
+    token: String(made.body['token']),
+  });
+  await rowOf(page, 'connected');
+  assert.equal(await at(page, 'disconnect').isDisabled(), true);
+  assert.match(await at(page, 'connection-errtrack').innerText(), /needs an administrator of the organization/);
+  assert.equal(await at(page, 'failure').count(), 0);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});

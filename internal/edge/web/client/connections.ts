@@ -5,7 +5,7 @@ import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
 import { Confirm } from './action.ts';
 import { shell } from './command.ts';
-import type { PageProps } from './pages.ts';
+import type { PageProps, Place } from './pages.ts';
 import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
 import { ConnectionRow, Since, usedText } from './connection-row.ts';
@@ -18,6 +18,12 @@ const projectsPath = '/api/v1/connections/errtrack/projects';
 /** Setup calls may wait for the provider. */
 const setupTimeoutMs = 120_000;
 const needed = ['provider_grants:write', 'provider_grants:use'];
+
+/** What the caller has not that a setup and a selection need. */
+function lackingOf({ permissions, org }: Place): string | undefined {
+  if (!needed.every((one) => permissions.includes(one))) return needed.join(' and ');
+  return org.permissions.includes('org:write') ? undefined : 'an administrator of the organization';
+}
 
 interface Options {
   readonly items: readonly ErrtrackConnectionOption[];
@@ -62,7 +68,8 @@ function useArrival(choose: (choosing: Choosing) => void, tell: (text: string) =
 export function Page(props: PageProps): Markup {
   const { place } = props;
   const scope = { organizationId: place.org.id, projectId: place.project.id };
-  const isAllowed = needed.every((one) => place.permissions.includes(one));
+  const lacking = lackingOf(place);
+  const isAllowed = lacking === undefined;
   const rows = useRead(
     (signal) => call<{ items: Connection[] }>('GET', `${place.api}/connections?limit=200`, { signal }),
     'rows',
@@ -127,7 +134,7 @@ export function Page(props: PageProps): Markup {
         ? html`<p class="empty">Reading…</p>`
         : html`<${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
-      <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
+      <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
     <//>`
     }
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
@@ -136,7 +143,7 @@ export function Page(props: PageProps): Markup {
 }
 
 function ErrtrackRow(props: {
-  readonly isAllowed: boolean;
+  readonly lacking: string | undefined;
   readonly busy: boolean;
   readonly isConnected: boolean;
   readonly options: { readonly value?: Options | undefined; readonly error?: unknown };
@@ -145,13 +152,14 @@ function ErrtrackRow(props: {
   readonly onConnect: () => void;
   readonly onDisconnect: () => void;
 }): Markup {
-  const { isConnected, isAllowed, options } = props;
+  const { isConnected, lacking, options } = props;
+  const isAllowed = lacking === undefined;
   const isKnown = options.value !== undefined;
   const selected = (options.value?.items ?? []).filter((one) => one.selectedProjectIds.length > 0);
   const names = selected.map((one) => `${one.organizationSlug} (${one.selectedProjectIds.length})`).join(', ');
   const state = isConnected ? 'connected' : 'not-connected';
   const command = isConnected ? shell`svc connection remove ${props.own?.name ?? 'NAME'}` : 'svc connect errtrack';
-  const why = isAllowed ? null : html`<small>needs ${needed.join(' and ')}</small>`;
+  const why = isAllowed ? null : html`<small>needs ${lacking}</small>`;
   const button = isConnected
     ? html`<button type="button" data-testid="disconnect" title=${command} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
     : html`<button type="button" data-testid="connect" title=${command} disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
