@@ -62,3 +62,37 @@ test('a filter that is being typed stays as it is while rows come in', async () 
   assert.equal(await at(page, 'filter-key').inputValue(), '');
   await context.close();
 });
+
+test('projects that are chosen stay chosen where the choice was refused or not answered', async () => {
+  const { api } = daemon;
+  const projectId = String((await api('GET', 'P')).body['id']);
+  const organizationId = String((await api('GET', '/api/v1/orgs/default')).body['id']);
+  const path = '/api/v1/connections/errtrack/installations';
+  const started = await api('POST', path, { organizationId, projectId });
+  const state = new URL(String(started.body['authorizationUrl'])).searchParams.get('state') ?? '';
+  const projects = [1, 2, 3].map((n) => ({ id: `8000${n}`, slug: `p-${n}` }));
+  const consent = simulator.consent({ id: 80_000, slug: 'org-80000', projects, region: 'us' });
+  assert.equal((await api('POST', `${path}/callback`, { state, ...consent })).body['status'], 'awaiting_selection');
+  const { page, context } = await signedIn('connections');
+  await page.goto(`${daemon.url}${root}/connections?errtrackAttempt=${String(started.body['attemptId'])}`);
+  await at(page, 'choose-80002').check();
+  for (const [status, code] of [
+    [409, 'attempt-state'],
+    [503, 'busy'],
+    [0, 'unreachable'],
+  ] as const) {
+    await page.route('**/recipients', (route) =>
+      status === 0 ? route.abort('connectionrefused') : route.fulfill(problem(status, code)),
+    );
+    await at(page, 'chooser-confirm').click();
+    await at(page, 'failure').filter({ hasText: code }).waitFor();
+    await at(page, 'choose-80002').waitFor();
+    assert.equal(await at(page, 'choose-80002').isChecked(), true, code);
+    assert.equal(await at(page, 'chooser-confirm').isEnabled(), true, code);
+    await page.unroute('**/recipients');
+  }
+  await at(page, 'chooser-confirm').click();
+  await at(page, 'connection-errtrack').and(page.locator('[data-state="connected"]')).waitFor();
+  assert.equal(simulator.installations.get(consent.installationId)?.exchanges, 1);
+  await context.close();
+});

@@ -4,7 +4,8 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
-import { ApiError, call } from './api.ts';
+import { useOnce } from './action.ts';
+import { ApiError, call, isPassing } from './api.ts';
 import { Dialog, Failure, Field, html, type Markup, Status, type StatusKind } from './kit.ts';
 
 const base = '/api/v1/connections/errtrack';
@@ -38,7 +39,12 @@ export function Chooser(props: Props): Markup {
 
 /** Reads an attempt: at once, and two seconds after each answer while it is at work. `round` reads again. */
 function useAttempt(id: string, round: number) {
-  const [state, setState] = useState<{ readonly attempt?: ErrtrackAttempt; readonly error?: unknown }>({});
+  const [state, setState] = useState<{
+    readonly attempt?: ErrtrackAttempt;
+    /** In which it was read. */
+    readonly round?: number;
+    readonly error?: unknown;
+  }>({});
   useEffect(() => {
     const stop = new AbortController();
     let timer: number | undefined;
@@ -47,13 +53,13 @@ function useAttempt(id: string, round: number) {
         const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(timeoutMs)]);
         const attempt = await call<ErrtrackAttempt>('GET', `${base}/installations/${id}`, { signal });
         if (stop.signal.aborted) return;
-        setState({ attempt });
+        setState({ attempt, round });
         if (polled.includes(attempt.status)) timer = window.setTimeout(() => void read(), pollMs);
       } catch (error) {
         if (stop.signal.aborted) return;
         setState((before) => ({ ...before, error }));
-        // What is refused stays refused; what was not reached is asked again.
-        if (!(error instanceof ApiError)) timer = window.setTimeout(() => void read(), pollMs);
+        // What is refused stays refused; what was not reached, or is busy, is asked again.
+        if (!(error instanceof ApiError) || isPassing(error)) timer = window.setTimeout(() => void read(), pollMs);
       }
     };
     void read();
@@ -79,28 +85,30 @@ const looks: { readonly [status: string]: StatusKind } = { failed: 'bad', expire
 
 function AttemptChooser(props: Props & { readonly id: string }): Markup {
   const [round, setRound] = useState(0);
-  const [sent, setSent] = useState(false);
+  /** The round in which a choice was sent. */
+  const [sentIn, setSentIn] = useState<number | undefined>(undefined);
+  const [chosen, setChosen] = useState<readonly string[]>([]);
   const [error, setError] = useState<unknown>(undefined);
-  const { attempt, error: readError } = useAttempt(props.id, round);
+  const { attempt, round: readIn = 0, error: readError } = useAttempt(props.id, round);
   useEffect(() => {
     if (attempt?.status === 'completed') props.onDone(done);
   }, [attempt?.status]);
-  const confirm = async (ids: readonly string[]): Promise<void> => {
-    setSent(true);
+  const confirm = async (): Promise<void> => {
+    setSentIn(round);
+    setError(undefined);
     const recipients = (attempt?.destinationProjectIds ?? []).flatMap((projectId) =>
-      ids.map((errtrackProjectId) => ({ projectId, errtrackProjectId })),
+      chosen.map((errtrackProjectId) => ({ projectId, errtrackProjectId })),
     );
     try {
       const signal = AbortSignal.timeout(timeoutMs);
       await call('PUT', `${base}/installations/${props.id}/recipients`, { body: { recipients }, signal });
     } catch (caught) {
       setError(caught);
-      // Refused before anything was done: the choice can be made again.
-      if (caught instanceof ApiError && caught.problem.status < 500) setSent(false);
     }
-    // Whatever came of it, the attempt says so.
+    // Whatever came of it, the attempt says so: where it still waits for a choice, that can be made again.
     setRound((before) => before + 1);
   };
+  const sent = sentIn !== undefined && readIn <= sentIn;
   const isChoice = attempt?.status === 'awaiting_selection' && !sent;
   const each = Math.max(1, attempt?.destinationProjectIds.length ?? 1);
   const organization = attempt?.providerOrganization?.name ?? '';
@@ -110,7 +118,7 @@ function AttemptChooser(props: Props & { readonly id: string }): Markup {
     ${attempt === undefined && readError === undefined ? html`<p>Reading…</p>` : null}
     ${
       isChoice
-        ? html`<${Choice} organization=${organization} projects=${attempt.projects} most=${Math.floor(projectsMax / each)} onConfirm=${confirm} onClose=${props.onClose} />`
+        ? html`<${Choice} organization=${organization} projects=${attempt.projects} most=${Math.floor(projectsMax / each)} chosen=${chosen} onChoose=${setChosen} onConfirm=${confirm} onClose=${props.onClose} />`
         : html`<div><p>${attempt === undefined ? null : html`<${Status} kind=${looks[attempt.status] ?? 'wait'} text=${sent && attempt.status === 'awaiting_selection' ? 'Connecting…' : (working[attempt.status] ?? attempt.status)} />`}</p>
           ${attempt?.reason == null ? null : html`<p>Reason: <code>${attempt.reason}</code></p>`}
           <p class="buttons"><button type="button" onClick=${props.onClose}>Close</button></p></div>`
@@ -121,22 +129,23 @@ function AttemptChooser(props: Props & { readonly id: string }): Markup {
 function OptionChooser(props: Props & { readonly options: readonly ErrtrackConnectionOption[] }): Markup {
   const { options, scope } = props;
   const [grantId, setGrantId] = useState(options.length === 1 ? (options[0]?.id ?? '') : '');
+  const [chosen, setChosen] = useState<readonly string[]>([]);
   const [error, setError] = useState<unknown>(undefined);
-  const [busy, setBusy] = useState(false);
   const option = options.find((one) => one.id === grantId);
-  const confirm = async (ids: readonly string[]): Promise<void> => {
-    setBusy(true);
+  const { busy, run: confirm } = useOnce(async () => {
     setError(undefined);
     try {
-      const body = { ...scope, providerGrantId: grantId, errtrackProjectIds: ids };
+      const body = { ...scope, providerGrantId: grantId, errtrackProjectIds: chosen };
       await call('PUT', `${base}/projects`, { body, signal: AbortSignal.timeout(timeoutMs) });
       props.onDone(done);
     } catch (caught) {
       setError(caught);
-      setBusy(false);
     }
+  });
+  const pick = (event: Event): void => {
+    setGrantId((event.currentTarget as HTMLSelectElement).value);
+    setChosen([]);
   };
-  const pick = (event: Event): void => setGrantId((event.currentTarget as HTMLSelectElement).value);
   return html`<${Dialog} title="Choose projects" testId="chooser" onClose=${props.onClose}>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
@@ -151,24 +160,26 @@ function OptionChooser(props: Props & { readonly options: readonly ErrtrackConne
     ${
       option === undefined
         ? html`<p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button></p>`
-        : html`<${Choice} key=${option.id} organization=${option.organizationName} projects=${option.projects} most=${projectsMax} busy=${busy} onConfirm=${confirm} onClose=${props.onClose} />`
+        : html`<${Choice} key=${option.id} organization=${option.organizationName} projects=${option.projects} most=${projectsMax} busy=${busy} chosen=${chosen} onChoose=${setChosen} onConfirm=${confirm} onClose=${props.onClose} />`
     }
   <//>`;
 }
 
-/** The projects, none chosen, and the two ways on. */
+/** The projects, and the two ways on. */
 function Choice(props: {
   readonly organization: string;
   readonly projects: readonly ProviderProject[];
   readonly most: number;
   readonly busy?: boolean;
-  readonly onConfirm: (ids: readonly string[]) => Promise<void>;
+  readonly chosen: readonly string[];
+  readonly onChoose: (ids: readonly string[]) => void;
+  readonly onConfirm: () => Promise<void>;
   readonly onClose: () => void;
 }): Markup {
-  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const { chosen } = props;
   const toggle = (id: string): void =>
-    setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
-  const isReady = chosen.length >= 1 && chosen.length <= props.most && props.busy !== true;
+    props.onChoose(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
+  const isReady = chosen.length >= 1 && chosen.length <= props.most;
   return html`<form onSubmit=${(event: Event) => event.preventDefault()}>
     <fieldset><legend>Projects${props.organization === '' ? '' : ` of ${props.organization}`}</legend>
       ${props.projects.map(
@@ -178,6 +189,6 @@ function Choice(props: {
     </fieldset>
     <p aria-live="polite">${chosen.length} of 1-${props.most}</p>
     <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button>
-      <button type="button" class="primary" data-testid="chooser-confirm" disabled=${!isReady} onClick=${() => props.onConfirm(chosen)}>Connect</button></p>
+      <button type="button" class="primary" data-testid="chooser-confirm" disabled=${!isReady} aria-disabled=${props.busy === true ? 'true' : undefined} aria-busy=${props.busy === true} onClick=${() => void props.onConfirm()}>Connect</button></p>
   </form>`;
 }
