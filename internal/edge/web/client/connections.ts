@@ -3,7 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
-import { Confirm } from './action.ts';
+import { Confirm, useOnce } from './action.ts';
 import { shell } from './command.ts';
 import type { PageProps, Place } from './pages.ts';
 import { call, isId } from './api.ts';
@@ -79,7 +79,6 @@ export function Page(props: PageProps): Markup {
   const options = useRead(() => (isAllowed ? readOptions() : Promise.resolve(undefined)), 'options');
   const [choosing, setChoosing] = useState<Choosing | undefined>(undefined);
   const [isConfirming, setConfirming] = useState(false);
-  const [busy, setBusy] = useState(false);
   const [told, setTold] = useState('');
   const [error, setError] = useState<unknown>(undefined);
 
@@ -100,16 +99,14 @@ export function Page(props: PageProps): Markup {
     options.again();
     rows.again();
   };
-  const connect = async (): Promise<void> => {
-    setBusy(true);
+  const { busy, run: connect } = useOnce(async () => {
     setError(undefined);
     try {
       await begin(scope, await readOptions(), setChoosing, finished);
     } catch (caught) {
       setError(caught);
     }
-    setBusy(false);
-  };
+  });
   const disconnect = async (): Promise<void> => {
     await clearSelections(scope, await readOptions());
     setConfirming(false);
@@ -162,7 +159,7 @@ function ErrtrackRow(props: {
   const why = isAllowed ? null : html`<small>needs ${lacking}</small>`;
   const button = isConnected
     ? html`<button type="button" data-testid="disconnect" title=${command} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
-    : html`<button type="button" data-testid="connect" title=${command} disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
+    : html`<button type="button" data-testid="connect" title=${command} disabled=${!isAllowed || !isKnown} aria-disabled=${props.busy ? 'true' : undefined} aria-busy=${props.busy} onClick=${() => props.onConnect()}>Connect</button>`;
   return html`<tr data-testid="connection-errtrack" data-state=${state}>
     <td>errtrack</td><td>${names === '' ? 'Error tracker' : names}</td>
     <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /> ${isConnected ? html`<${Since} row=${props.own} />` : null}</td>

@@ -1,0 +1,66 @@
+// Pages by keys alone, in a real browser: each row that j and k go to is opened by Enter, and the focus is never left in the
+// void by what was done.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { ErrtrackSimulator } from '../../base/testkit/errtrack-provider.ts';
+import { agentText, at, root, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+let simulator: ErrtrackSimulator;
+let dir: string;
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-web-'));
+  simulator = await ErrtrackSimulator.start();
+  writeFileSync(join(dir, 'secret'), `${ErrtrackSimulator.clientSecret}\n`);
+  mkdirSync(join(dir, 'fleet/.svc/agents'), { recursive: true });
+  writeFileSync(join(dir, 'fleet/.svc/agents/triage.yaml'), agentText('triage', 'Sort.'));
+  const file = { providers: { errtrack: simulator.section(join(dir, 'secret')) } };
+  daemon = await startTestDaemon({ config: { file, roles: ['api', 'sync', 'route'], allowPrivateNetwork: true } });
+  browser = await startBrowser();
+  const { api } = daemon;
+  assert.equal((await api('POST', 'P/repositories', { name: 'fleet', path: join(dir, 'fleet') })).status, 201);
+  const docs = { provider: 'mcp', name: 'docs', url: 'https://docs.example.org/mcp' };
+  assert.equal((await api('POST', 'P/connections', docs)).status, 201);
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+  await simulator.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const signedIn = async (path: string) => {
+  const context = await browser.open();
+  return { context, ...(await signInOn(context, daemon, `${root}${path}`, {})) };
+};
+/** The test id of what has the focus, else its element's name. */
+const focused = (page: Page): Promise<string> =>
+  page.evaluate('document.activeElement.dataset.testid ?? document.activeElement.tagName');
+
+test('Connect has the focus again when the choice that it opened is closed', async () => {
+  const { api } = daemon;
+  const projectId = String((await api('GET', 'P')).body['id']);
+  const organizationId = String((await api('GET', '/api/v1/orgs/default')).body['id']);
+  const path = '/api/v1/connections/errtrack/installations';
+  const { body } = await api('POST', path, { organizationId, projectId });
+  const state = new URL(String(body['authorizationUrl'])).searchParams.get('state') ?? '';
+  const projects = [1, 2].map((n) => ({ id: `9000${n}`, slug: `p-${n}` }));
+  const consent = simulator.consent({ id: 90_000, slug: 'org-90000', projects, region: 'us' });
+  assert.equal((await api('POST', `${path}/callback`, { state, ...consent })).status, 200);
+  const { page, context } = await signedIn('/connections');
+  await at(page, 'connect').and(page.locator(':enabled')).focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'choose-90001').waitFor();
+  await page.keyboard.press('Escape');
+  await at(page, 'chooser').waitFor({ state: 'detached' });
+  assert.equal(await focused(page), 'connect');
+  await context.close();
+});
