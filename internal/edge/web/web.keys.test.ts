@@ -45,6 +45,19 @@ const signedIn = async (path: string) => {
 const focused = (page: Page): Promise<string> =>
   page.evaluate('document.activeElement.dataset.testid ?? document.activeElement.tagName');
 
+test('an act that takes its own button away leaves the focus on the page', async () => {
+  const { page, context } = await signedIn('/repositories/fleet');
+  await at(page, 'suspend').focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'reason').waitFor();
+  await at(page, 'confirm').focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'resume').waitFor();
+  await at(page, 'suspend').waitFor({ state: 'detached' });
+  assert.notEqual(await focused(page), 'BODY');
+  await context.close();
+});
+
 test('Connect has the focus again when the choice that it opened is closed', async () => {
   const { api } = daemon;
   const projectId = String((await api('GET', 'P')).body['id']);

@@ -1,6 +1,6 @@
 // What changes something: a button with its `svc` command, and the question before something is taken away.
 
-import { useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Content, Copy, Dialog, Failure, Field, html, type Markup } from './kit.ts';
 import type { Place } from './pages.ts';
 
@@ -73,6 +73,15 @@ export function Action(props: ActionProps): Markup {
   const [asking, setAsking] = useState<Content>(undefined);
   const { confirm } = props;
   const isAllowed = props.place.permissions.includes(props.needs);
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    const one = button.current;
+    // What is done may take its own button away: the page itself is where one goes on.
+    return () => {
+      if (one !== null && one === document.activeElement)
+        document.getElementById('main')?.focus({ preventScroll: true });
+    };
+  }, []);
   const { busy, run: press } = useOnce(async () => {
     setError(undefined);
     try {
@@ -89,7 +98,7 @@ export function Action(props: ActionProps): Markup {
   const kind =
     confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
   return html`<span class="action">
-    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${() => void press()}>${props.label}</button>
+    <button ref=${button} type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${() => void press()}>${props.label}</button>
     ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
