@@ -45,6 +45,27 @@ const signedIn = async (path: string) => {
 const focused = (page: Page): Promise<string> =>
   page.evaluate('document.activeElement.dataset.testid ?? document.activeElement.tagName');
 
+test('Enter opens each row that j and k go to, whatever it is drawn as', async () => {
+  const { page, context } = await signedIn('');
+  await at(page, 'attention-item').filter({ hasText: 'docs' }).waitFor();
+  await page.keyboard.press('j');
+  assert.equal(await focused(page), 'attention-item');
+  await page.keyboard.press('Enter');
+  await at(page, 'page-connections').waitFor();
+  for (const [path, testId, row] of [
+    ['/connections', 'page-connections', 'row-connection-docs'],
+    ['/doctor', 'page-doctor', 'row-check-0'],
+    ['/tokens', 'page-tokens', 'row-token-'],
+  ] as const) {
+    await page.goto(`${daemon.url}${root}${path}`);
+    await at(page, testId).waitFor();
+    await page.locator('tbody tr').first().waitFor();
+    await page.keyboard.press('j');
+    assert.ok((await focused(page)).startsWith(row), `${path}: ${await focused(page)}`);
+  }
+  await context.close();
+});
+
 test('an act that takes its own button away leaves the focus on the page', async () => {
   const { page, context } = await signedIn('/repositories/fleet');
   await at(page, 'suspend').focus();

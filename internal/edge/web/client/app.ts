@@ -182,7 +182,7 @@ function useKeys(place: Place | undefined, address: Address, open: (what: 'find'
         return;
       if (event.key === '?') open('keys');
       else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1);
-      else if (event.key === 'Enter' && event.target instanceof HTMLTableRowElement)
+      else if (event.key === 'Enter' && event.target instanceof HTMLElement && event.target.matches('[data-row]'))
         event.target.querySelector('a')?.click();
       else if (event.key === 'Escape' && place !== undefined && address.id !== '')
         navigate(pageHref(place, address.page));

@@ -56,7 +56,7 @@ export function ConnectionRow(props: {
     provider === 'mcp'
       ? shell`svc connect mcp ${name} --renew`
       : shell`svc connect provider ${provider} ${name} --renew`;
-  return html`<tr data-testid=${`row-connection-${name}`}>
+  return html`<tr data-testid=${`row-connection-${name}`} data-row tabIndex=${-1}>
     <td>${provider}</td><td>${name}</td>
     <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`} <${Since} row=${row} /></td>
     <td>${usedText(row.usedBy)}</td>

@@ -160,7 +160,7 @@ function ErrtrackRow(props: {
   const button = isConnected
     ? html`<button type="button" data-testid="disconnect" title=${command} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
     : html`<button type="button" data-testid="connect" title=${command} disabled=${!isAllowed || !isKnown} aria-disabled=${props.busy ? 'true' : undefined} aria-busy=${props.busy} onClick=${() => props.onConnect()}>Connect</button>`;
-  return html`<tr data-testid="connection-errtrack" data-state=${state}>
+  return html`<tr data-testid="connection-errtrack" data-state=${state} data-row tabIndex=${-1}>
     <td>errtrack</td><td>${names === '' ? 'Error tracker' : names}</td>
     <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /> ${isConnected ? html`<${Since} row=${props.own} />` : null}</td>
     <td>${isConnected ? props.usedBy : '–'}</td>

@@ -33,7 +33,7 @@ export function Page({ place }: PageProps): Markup {
           : null
         : html`<div><p role="status">${wrong === 0 ? html`<${Status} kind="good" text=${summary} />` : summary}</p>
       <div class="checks"><${Table} label="Checks" columns=${[{ title: 'State' }, { title: 'Check' }, { title: 'What' }, { title: 'What to do' }]}>
-        ${checks.map(({ name, status, message, hint }, index) => html`<tr data-testid=${`row-check-${index}`}><td><${Status} kind=${kinds[status]} text=${status} /></td><td>${name}</td><td>${message}</td><td>${hint === undefined ? '–' : html`<${Advice} text=${hint} />`}</td></tr>`)}<//></div>
+        ${checks.map(({ name, status, message, hint }, index) => html`<tr data-testid=${`row-check-${index}`} data-row tabIndex=${-1}><td><${Status} kind=${kinds[status]} text=${status} /></td><td>${name}</td><td>${message}</td><td>${hint === undefined ? '–' : html`<${Advice} text=${hint} />`}</td></tr>`)}<//></div>
       <p><button type="button" onClick=${read.again}>Look again</button></p></div>`
     }</section>`;
 }

@@ -132,7 +132,7 @@ const agentColumns = columnsOf([
 
 const ByDay = (props: { readonly series: UsageSeries }): Markup =>
   html`<${Table} label="Spend by day" columns=${dayColumns}>
-    ${props.series.items.toReversed().map(({ day, usage: used }) => html`<tr data-testid=${`row-day-${day}`}><td>${day}</td><td>${usd(used.costUsd)}${unpricedText(used.unpricedCalls)}</td><td>${used.calls.toLocaleString('en')}</td><td>${tokens(used.inputTokens)}</td><td>${tokens(used.outputTokens)}</td></tr>`)}<//>`;
+    ${props.series.items.toReversed().map(({ day, usage: used }) => html`<tr data-testid=${`row-day-${day}`} data-row tabIndex=${-1}><td>${day}</td><td>${usd(used.costUsd)}${unpricedText(used.unpricedCalls)}</td><td>${used.calls.toLocaleString('en')}</td><td>${tokens(used.inputTokens)}</td><td>${tokens(used.outputTokens)}</td></tr>`)}<//>`;
 
 /** Of so many of the project's latest sessions the answer tells how many there are and which was the dearest. */
 const latest = 200;
@@ -144,7 +144,10 @@ function ByAgent(props: { readonly series: UsageSeries; readonly place: Place })
     `${pageHref(place, page)}?${more}agent=${encodeURIComponent(agent)}`;
   return html`<div><${Table} label="Spend by agent" columns=${agentColumns}>
     ${series.agents.map(
-      ({ agent, usage: used, sessions: count, dearest, capUsd }, index) => html`<tr data-testid=${`row-agent-${agent}`}>
+      (
+        { agent, usage: used, sessions: count, dearest, capUsd },
+        index,
+      ) => html`<tr data-testid=${`row-agent-${agent}`} data-row tabIndex=${-1}>
       <td><span class=${`swatch s${Math.min(index, coloured)}`} aria-hidden="true"></span> <a href=${pageHref(place, 'agents', agent)}>${agent}</a></td>
       <td>${usd(used.costUsd)}${unpricedText(used.unpricedCalls)}</td>
       <td>${count === 0 ? '–' : html`<a href=${listOf('sessions', agent)}>${count} ${count === 1 ? 'session' : 'sessions'}</a>`}</td>

@@ -140,7 +140,7 @@ function Tokens(props: {
         : html`<${Table} label=${props.title} columns=${columns}>
       ${props.tokens.map((one) => {
         const state = stateOf(one);
-        return html`<tr data-testid=${`row-token-${one.id}`}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
+        return html`<tr data-testid=${`row-token-${one.id}`} data-row tabIndex=${-1}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
           <td>${one.lastUsedAt === null ? 'never' : html`<${Time} at=${one.lastUsedAt} />`}</td><td>${one.expiresAt === null ? 'never' : html`<${Time} at=${one.expiresAt} />`}</td>
           <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" disabled=${!props.isAllowed} title=${`svc token revoke ${one.id}${props.org}`} onClick=${() => void ask(one)}>Revoke</button>${props.isAllowed ? html` <${Copy} text=${`svc token revoke ${one.id}${props.org}`} label="svc" />` : html` <small>needs tokens:write</small>`}` : '–'}</td></tr>`;
       })}<//>`
