@@ -96,3 +96,19 @@ test('projects that are chosen stay chosen where the choice was refused or not a
   assert.equal(simulator.installations.get(consent.installationId)?.exchanges, 1);
   await context.close();
 });
+
+test('a refusal is told until it is tried again, and by no dialog that is opened anew', async () => {
+  const { page, context } = await signedIn('agents/triage');
+  await page.route('**/agents/triage/sessions', (route) =>
+    route.request().method() === 'POST' ? route.fulfill(problem(409, 'archived')) : route.continue(),
+  );
+  await at(page, 'start').click();
+  await at(page, 'start-message').fill('typed before');
+  await at(page, 'confirm').click();
+  await at(page, 'failure').waitFor();
+  await page.keyboard.press('Escape');
+  await at(page, 'start').click();
+  assert.equal(await at(page, 'start-message').inputValue(), 'typed before');
+  assert.equal(await at(page, 'failure').count(), 0);
+  await context.close();
+});

@@ -185,6 +185,7 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
   const start = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
+    setError(undefined);
     try {
       const made = await call<{ id: string }>('POST', `${place.api}/agents/${encodeURIComponent(name)}/sessions`, {
         body: text === '' ? {} : { message: text },
@@ -195,7 +196,12 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
       setBusy(false);
     }
   };
-  return html`<span class="action"><button type="button" class="primary" data-testid="start" disabled=${!isAllowed} onClick=${() => setOpen(true)}>Start</button>
+  // What was typed stays; what was refused is no news.
+  const open = (): void => {
+    setError(undefined);
+    setOpen(true);
+  };
+  return html`<span class="action"><button type="button" class="primary" data-testid="start" disabled=${!isAllowed} onClick=${open}>Start</button>
     ${isAllowed ? html`<${Copy} text=${command} label="svc" />` : html`<small>needs agents:start</small>`}
     ${
       isOpen
