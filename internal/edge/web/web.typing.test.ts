@@ -112,3 +112,21 @@ test('a refusal is told until it is tried again, and by no dialog that is opened
   assert.equal(await at(page, 'failure').count(), 0);
   await context.close();
 });
+
+test('what is said of an act that is refused after its question was closed stands on the page', async () => {
+  const { page, context } = await signedIn('agents/triage');
+  let refuse: (() => void) | undefined;
+  await page.route('**/agents/triage', async (route) => {
+    if (route.request().method() !== 'DELETE') return route.continue();
+    await new Promise<void>((go) => (refuse = go));
+    return route.fulfill(problem(409, 'agent-changed'));
+  });
+  await at(page, 'delete').click();
+  await at(page, 'confirm').click();
+  while (refuse === undefined) await page.waitForTimeout(50);
+  await page.keyboard.press('Escape');
+  await at(page, 'confirmation').waitFor({ state: 'detached' });
+  refuse();
+  await at(page, 'failure').filter({ hasText: 'agent-changed' }).waitFor();
+  await context.close();
+});

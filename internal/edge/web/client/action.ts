@@ -71,6 +71,7 @@ export interface ActionProps {
 export function Action(props: ActionProps): Markup {
   const [error, setError] = useState<unknown>(undefined);
   const [asking, setAsking] = useState<Content>(undefined);
+  const isAsked = useRef(false);
   const { confirm } = props;
   const isAllowed = props.place.permissions.includes(props.needs);
   const button = useRef<HTMLButtonElement>(null);
@@ -85,15 +86,26 @@ export function Action(props: ActionProps): Markup {
   const { busy, run: press } = useOnce(async () => {
     setError(undefined);
     try {
-      if (confirm === undefined) await props.run();
-      else setAsking(await confirm.consequence());
+      if (confirm === undefined) return await props.run();
+      setAsking(await confirm.consequence());
+      isAsked.current = true;
     } catch (caught) {
       setError(caught);
     }
   });
-  const confirmed = async (reason?: string): Promise<void> => {
-    await props.run(reason);
+  const close = (): void => {
+    isAsked.current = false;
     setAsking(undefined);
+  };
+  const confirmed = async (reason?: string): Promise<void> => {
+    try {
+      await props.run(reason);
+    } catch (caught) {
+      // Whoever has closed the question meanwhile reads on the page that it was not done.
+      if (!isAsked.current) return setError(caught);
+      throw caught;
+    }
+    close();
   };
   const kind =
     confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
@@ -104,7 +116,7 @@ export function Action(props: ActionProps): Markup {
     ${
       asking === undefined || confirm === undefined
         ? null
-        : html`<${Confirm} title=${confirm.title} consequence=${asking} action=${props.label} withReason=${confirm.withReason === true} onConfirm=${confirmed} onClose=${() => setAsking(undefined)} />`
+        : html`<${Confirm} title=${confirm.title} consequence=${asking} action=${props.label} withReason=${confirm.withReason === true} onConfirm=${confirmed} onClose=${close} />`
     }
   </span>`;
 }
