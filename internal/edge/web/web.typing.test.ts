@@ -130,3 +130,17 @@ test('what is said of an act that is refused after its question was closed stand
   await at(page, 'failure').filter({ hasText: 'agent-changed' }).waitFor();
   await context.close();
 });
+
+test('a description may be as long as a secret takes it', async () => {
+  const { page, context } = await signedIn('secrets');
+  const description = '😀'.repeat(1_024);
+  await at(page, 'create').click();
+  await at(page, 'secret-name').fill('long');
+  await at(page, 'secret-value').fill('x');
+  await page.locator('[name="description"]').focus();
+  await page.keyboard.insertText(description);
+  await at(page, 'secret-save').click();
+  await at(page, 'row-secret-long').waitFor();
+  assert.equal((await daemon.api('GET', 'P/secrets/long')).body['description'], description);
+  await context.close();
+});

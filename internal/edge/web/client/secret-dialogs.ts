@@ -17,6 +17,9 @@ const textOf = (form: FormData, field: string): string => String(form.get(field)
 const localOf = (at: string | null): string => (at === null ? '' : new Date(at).toISOString().slice(0, 16));
 const timeOf = (text: string): string | null => (text === '' ? null : new Date(`${text}Z`).toISOString());
 
+/** A description has 1,024 characters, and a field counts a sign beyond the first plane as two: the service has the last word. */
+const descriptionMax = 2_048;
+
 /** A year of five digits is a slip, and no time that the service takes. */
 const latest = '9999-12-31T23:59';
 
@@ -73,7 +76,7 @@ export function ValueDialog(props: {
       <${Field} label="Value" hint="It is sealed, and never shown on this page."><textarea name="value" required rows="3" spellcheck=${false} autocomplete="off" class="hidden-text" data-testid="secret-value"></textarea><//>
       ${
         known === undefined
-          ? html`<div><${Field} label="Description"><input name="description" maxlength="1000" /><//>
+          ? html`<div><${Field} label="Description"><input name="description" maxlength=${descriptionMax} /><//>
         <${Field} label="Expires at (UTC)"><input name="expiresAt" type="datetime-local" max=${latest} /><//>
         <label class="choice"><input type="checkbox" name="protected" defaultChecked=${true} /> protected: nobody reads it back</label></div>`
           : null
@@ -114,7 +117,7 @@ export function EditDialog(props: {
   }, onClose);
   const shown = shownInjection(injection);
   return html`<${Dialog} title=${`Edit ${name}`} testId="secret-edit" onClose=${onClose}><form onSubmit=${submit} autocomplete="off">
-    <${Field} label="Description"><input name="description" maxlength="1000" defaultValue=${description ?? ''} data-testid="secret-description" /><//>
+    <${Field} label="Description"><input name="description" maxlength=${descriptionMax} defaultValue=${description ?? ''} data-testid="secret-description" /><//>
     <${Field} label="Expires at (UTC)" hint=${isOpen ? '' : 'A protected or expired secret keeps its end: set it anew.'}><input name="expiresAt" type="datetime-local" max=${latest} defaultValue=${localOf(expiresAt)} disabled=${!isOpen} /><//>
     <${Field} label="Ends after so many seconds without use"><input name="idle" type="number" min="1" max="315360000" defaultValue=${idleExpirySeconds ?? ''} disabled=${!isOpen} /><//>
     <${Field} label="Injected for hosts" hint="Exact names parted by spaces; empty: it goes into the environment."><input name="hosts" defaultValue=${shown?.hosts.join(' ') ?? ''} spellcheck=${false} /><//>
