@@ -144,3 +144,23 @@ test('a description may be as long as a secret takes it', async () => {
   assert.equal((await daemon.api('GET', 'P/secrets/long')).body['description'], description);
   await context.close();
 });
+
+test('what is typed on while a message is being sent stays, and the message goes once', async () => {
+  const made = await daemon.api('POST', 'P/agents/triage/sessions', { message: 'begin' });
+  const { page, context } = await signedIn(`sessions/${String(made.body['id'])}`);
+  let go: (() => void) | undefined;
+  await page.route('**/messages', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    await new Promise<void>((send) => (go = send));
+    return route.continue();
+  });
+  await at(page, 'say').fill('first');
+  await page.keyboard.press('Control+Enter');
+  while (go === undefined) await page.waitForTimeout(50);
+  await at(page, 'say').pressSequentially(' and second');
+  go();
+  await page.locator('.log pre', { hasText: /^first$/ }).waitFor();
+  await at(page, 'say-send').and(page.locator(':enabled')).waitFor();
+  assert.equal(await at(page, 'say').inputValue(), ' and second');
+  await context.close();
+});

@@ -198,7 +198,8 @@ function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>)
     setError(undefined);
     try {
       await call<Message>('POST', `${path}/messages`, { body: { text } });
-      setText('');
+      // What was typed on meanwhile is the next one.
+      setText((typed) => (typed.startsWith(text) ? typed.slice(text.length) : typed));
     } catch (caught) {
       setError(caught);
     }
