@@ -164,3 +164,24 @@ test('what is typed on while a message is being sent stays, and the message goes
   assert.equal(await at(page, 'say').inputValue(), ' and second');
   await context.close();
 });
+
+test('of files and a work tree that have not been read yet nothing is said', async () => {
+  const made = await daemon.api('POST', 'P/agents/triage/sessions', { message: 'begin' });
+  const { page, context } = await signedIn('sessions');
+  const held: (() => void)[] = [];
+  for (const path of ['**/files?*', '**/diff'])
+    await page.route(path, async (route) => {
+      await new Promise<void>((go) => held.push(go));
+      return route.continue();
+    });
+  await page.goto(`${daemon.url}${root}/sessions/${String(made.body['id'])}`);
+  for (const id of ['session-files', 'session-diff']) {
+    await at(page, id).locator('summary').click();
+    assert.equal(await at(page, id).locator('p.empty').innerText(), 'Reading…');
+  }
+  while (held.length < 2) await page.waitForTimeout(50);
+  for (const go of held) go();
+  await at(page, 'session-files').getByText('It has left no file').waitFor();
+  await at(page, 'session-diff').getByText('No work tree has been looked at yet.').waitFor();
+  await context.close();
+});

@@ -1,10 +1,10 @@
 // What a session left: its files, and how its work trees differ from what was mounted. Read when they are looked at.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { SessionDiff, SessionFile } from '../../../../schemas/api/sessions.ts';
 import { call, fetchApi } from './api.ts';
 import { shell } from './command.ts';
-import { Command, Failure, html, type Markup, Table, useRead } from './kit.ts';
+import { Command, Failure, html, type Markup, Reading, Table, useRead } from './kit.ts';
 import { bytes } from './numbers.ts';
 
 interface Props {
@@ -26,13 +26,23 @@ async function save(address: string, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
+/** Reads, and again with another mark; what was read stays meanwhile. */
+function useResult<T>(path: string, mark: number) {
+  const read = useRead((signal) => call<T>('GET', path, { signal }), path);
+  const [first] = useState(mark);
+  const [isMoved, setMoved] = useState(false);
+  useEffect(() => {
+    if (mark === first && !isMoved) return;
+    setMoved(true);
+    read.again();
+  }, [mark]);
+  return read;
+}
+
 const refusals = { 'too-large': 'over 10 MiB', 'too-many': 'over 50 MiB in all', unreadable: 'not readable' } as const;
 
 export function Files({ path, id, mark }: Props): Markup {
-  const read = useRead(
-    (signal) => call<{ items: SessionFile[] }>('GET', `${path}/files?limit=200`, { signal }),
-    `${path} files ${mark}`,
-  );
+  const read = useResult<{ items: SessionFile[] }>(`${path}/files?limit=200`, mark);
   const [error, setError] = useState<unknown>(undefined);
   const files = read.value?.items ?? [];
   const address = (file: string): string => `${path}/files/${file.split('/').map(encodeURIComponent).join('/')}`;
@@ -44,9 +54,11 @@ export function Files({ path, id, mark }: Props): Markup {
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
-      files.length === 0
-        ? html`<p class="empty">It has left no file in the directory of <code>SVC_ARTIFACTS</code>.</p>`
-        : html`<${Table} label="Files" columns=${[{ title: 'Path' }, { title: 'Size' }, { title: 'SHA-256' }]}>
+      read.value === undefined
+        ? html`<${Reading} error=${read.error} />`
+        : files.length === 0
+          ? html`<p class="empty">It has left no file in the directory of <code>SVC_ARTIFACTS</code>.</p>`
+          : html`<${Table} label="Files" columns=${[{ title: 'Path' }, { title: 'Size' }, { title: 'SHA-256' }]}>
       ${files.map(
         (file) =>
           html`<tr data-testid=${`row-file-${file.path}`}><td>${
@@ -72,14 +84,14 @@ const lineKind = (line: string): string =>
 const linesShown = 400;
 
 export function Diff({ path, id, mark }: Props): Markup {
-  const read = useRead((signal) => call<SessionDiff>('GET', `${path}/diff`, { signal }), `${path} diff ${mark}`);
+  const read = useResult<SessionDiff>(`${path}/diff`, mark);
   const [shown, setShown] = useState(linesShown);
   const mounts = read.value?.mounts ?? [];
   const all = mounts.flatMap(({ diff }) => (diff === '' ? [] : diff.replace(/\n$/, '').split('\n')));
   const count = (kind: string): number => all.filter((line) => lineKind(line) === kind).length;
   return html`<details data-testid="session-diff"><summary>Work tree ${mounts.length === 0 ? '' : `+${count('added')} -${count('removed')}`}</summary>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
-    ${mounts.length === 0 ? html`<p class="empty">No work tree has been looked at yet.</p>` : null}
+    ${read.value === undefined ? html`<${Reading} error=${read.error} />` : mounts.length === 0 ? html`<p class="empty">No work tree has been looked at yet.</p>` : null}
     ${mounts.map(({ mountPath, repository, ref, commit, diff, truncated }) => {
       const lines = diff === '' ? [] : diff.replace(/\n$/, '').split('\n');
       return html`<div><h2>${mountPath} <small>${repository}${ref === null ? '' : ` ${ref}`} at ${commit.slice(0, 12)}</small></h2>
