@@ -321,6 +321,27 @@ describe('the setup of an error tracker', () => {
     const third = await svc(['connect', 'errtrack', '--allow', 'third']);
     assert.match(third.stdout, /third is connected as errtrack/, third.stderr);
   });
+
+  it('is gone on with from a terminal where it waits for a choice, and is no second one', async (t) => {
+    const home = await emptyHome();
+    t.after(() => home.remove());
+    assert.equal((await at.daemon.api('POST', '/api/v1/orgs', { slug: 'again' })).status, 201);
+    assert.equal((await at.daemon.api('POST', '/api/v1/orgs/again/projects', { slug: 'web' })).status, 201);
+    const begin = async (): Promise<URL> => {
+      const env = { SVC_URL: at.daemon.url, SVC_TOKEN: at.daemon.token, SVC_ORG: 'again', SVC_PROJECT: 'web' };
+      const ran = await runSvc(home.path, ['connect', 'errtrack', '--no-wait', '--json'], { env });
+      assert.equal(ran.code, 0, ran.stderr);
+      return new URL((JSON.parse(ran.stdout) as { url: string }).url);
+    };
+    const state = (await begin()).searchParams.get('state') ?? '';
+    const waiting = await at.callback(state, at.simulator.consent(organization(2)));
+    assert.equal(waiting.body['status'], 'awaiting_selection');
+    const chooser = await begin();
+    assert.equal(
+      chooser.href,
+      `${at.daemon.url}/again/web/connections?errtrackAttempt=${String(waiting.body['attemptId'])}`,
+    );
+  });
 });
 
 it('without an application every call of a setup is 503, and the options still answer', async () => {

@@ -49,14 +49,19 @@ export const connectErrtrack: Handler = async (call) => {
     );
     return done(call, `${project} is connected as ${only.name}`);
   }
-  const started = available.length > 0 ? undefined : await client.call(api.startErrtrackSetup, { body: { ...scope } });
-  const url = started?.authorizationUrl ?? `${client.server.url}/${client.server.org}/${project}/connections`;
+  // One that has the consent already waits for a choice: the provider would not send anybody back for another one.
+  const body = { ...scope, resume: true };
+  const started = available.length > 0 ? undefined : await client.call(api.startErrtrackSetup, { body });
+  const page = `${client.server.url}/${client.server.org}/${project}/connections`;
+  const url =
+    started === undefined ? page : (started.authorizationUrl ?? `${page}?errtrackAttempt=${started.attemptId}`);
   const required = { status: 'authorization_required' as const, provider: 'errtrack' as const, url };
   if (call.flag('no-wait')) {
     call.screen.emit(required, () => `open ${clean(url, true)}`);
     return 0;
   }
-  call.screen.note(`${started === undefined ? 'choose projects at' : 'consent at'} ${clean(url, true)}`);
+  const isConsent = (started?.authorizationUrl ?? null) !== null;
+  call.screen.note(`${isConsent ? 'consent at' : 'choose projects at'} ${clean(url, true)}`);
   openBrowser(call, url);
   await waitUntilConnected(call, client, scope, started?.attemptId);
   return done(call, `${project} is connected`);
