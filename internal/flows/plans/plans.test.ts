@@ -291,6 +291,9 @@ describe('what a pull request is told', () => {
       ],
     );
     const address = String(shown()[1]?.['target_url']);
+    // Whoever follows it comes with a browser.
+    const { body: runs } = await bench.daemon.api('GET', 'P/reconciles?repository=status&limit=1');
+    assert.equal(address, `${bench.daemon.url}/default/default/reconciles/${String(runs['items']?.[0]?.['id'])}`);
     assert.equal((await bench.daemon.api('GET', new URL(address).pathname)).status, 200);
     const bad = await repo.git.commit({ '.svc/agents/first.yaml': 'nonsense: [' });
     await syncNow(bench.daemon, 'status');

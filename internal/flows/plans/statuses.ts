@@ -94,7 +94,7 @@ async function send(hub: Hub, row: CommitStatusRow, runId: string, said: Said, r
   const context = contextName(hub);
   const { commit } = row;
   const { state, description } = said;
-  const where = `${ctx.baseUrl}/api/v1/orgs/${project.orgSlug}/projects/${project.slug}/reconciles/${runId}`;
+  const where = `${ctx.baseUrl}/${project.orgSlug}/${project.slug}/reconciles/${runId}`;
   const body = { state, context, description, ...(run !== undefined && { target_url: where }) };
   const key = `status:${repository.id}:${commit}:${runId}:${state}:${digestOf(description)}:${Math.floor(row.attempts / 2)}`;
   const of = {
