@@ -53,8 +53,8 @@ export interface SealingPorts {
 export interface TokenPorts {
   /** A token of a code host's installation, asked for under the network rules. */
   mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
-  /** Installation tokens by connection id, until four fifths of their life. */
-  readonly tokens: Map<string, { readonly token: string; readonly until: Date }>;
+  /** Installation tokens by connection id, with the installation that they are of, until four fifths of their life. */
+  readonly tokens: Map<string, { readonly token: string; readonly until: Date; readonly of: string }>;
 }
 
 /** What reads sources, compiles what was read, and bounds both. */

@@ -106,11 +106,14 @@ export async function connectionToken(
   const { tokens } = tokensOf(ctx);
   const now = ctx.runtime.now();
   const kept = tokens.get(connection.id);
-  if (!refresh && kept !== undefined && kept.until > now) return { username: 'x-access-token', token: kept.token };
+  // One of the installation that the connection named before reads other repositories, however long it is good.
+  const { appId = null, installationId = null, apiUrl = null } = connection.config;
+  const of = JSON.stringify([appId, installationId, apiUrl]);
+  if (!refresh && kept?.of === of && kept.until > now) return { username: 'x-access-token', token: kept.token };
   const minted = await mint(ctx, connection, settingText(credentials['privateKey']), now);
   // Four fifths of its life: what is handed out must outlive the longest read.
   const until = new Date(now.getTime() + (minted.expiresAt.getTime() - now.getTime()) * 0.8);
-  tokens.set(connection.id, { token: minted.token, until });
+  tokens.set(connection.id, { token: minted.token, until, of });
   return { username: 'x-access-token', token: minted.token };
 }
 
