@@ -76,3 +76,15 @@ test('the line that stands for a long call ends between characters', async () =>
   assert.equal(await line.evaluate((one) => one.textContent), `${'x'.repeat(159)}😀…`);
   await context.close();
 });
+
+test('what is said to a session that waits stands in its transcript', async () => {
+  const id = await talked(1);
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  await at(page, 'transcript').getByText('word 1', { exact: true }).waitFor();
+  await at(page, 'say').fill('and what of this?');
+  await page.keyboard.press('Control+Enter');
+  await at(page, 'transcript').getByText('and what of this?', { exact: true }).waitFor({ timeout: 20_000 });
+  await context.close();
+});

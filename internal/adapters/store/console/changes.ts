@@ -19,8 +19,9 @@ export interface Mark {
 export const latestMax = { events: 300, reconciles: 100, sessions: 600 } as const;
 
 const ms = (at: string): string => `(extract(epoch from ${at}) * 1000)::float8`;
-// What a session says is looked for where it may be saying something: the last number of its transcript, by its key.
-const said = `case when s.state in ('starting', 'running', 'waiting_permission', 'interrupting')
+// What a session says, or is told while it waits, is looked for where that may be: the last number of its transcript, by its
+// key. One that is idle begins to run with what it is told.
+const said = `case when s.live and s.state <> 'idle'
   then (select max(m.seq) from svc.messages m where m.session_id = s.id) end`;
 const sessionMark = `concat_ws(' ', s.state, s.reason, s.leased_by, s.active_at, s.display_title, u.calls, ${said})`;
 const sessionAt = ms('greatest(s.created_at, s.active_at, s.ended_at)');
