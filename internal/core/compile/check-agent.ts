@@ -41,7 +41,7 @@ import { checkEffort, checkModel } from './check-model.ts';
 import { checkMounts, workingDirectory } from './check-mounts.ts';
 import { checkTools } from './check-tools.ts';
 import { checkTriggers, type TriggerDraft } from './check-triggers.ts';
-import { crossCheck, releasedTargets } from './cross-checks.ts';
+import { crossCheck, isReleased } from './cross-checks.ts';
 import { exampleAt } from './examples.ts';
 import { lintDocument } from './lint-document.ts';
 import { type OriginDraft, originsOf } from './origins.ts';
@@ -245,7 +245,7 @@ function readBody(
   const replace = checkReplace(check, root);
   const declared = optional(check, root, 'bindings', checkBindings);
   const inline = triggers.flatMap((draft) => draft.routing?.inline ?? []);
-  checkHeld(check, [...(declared?.values ?? []), ...inline], releasedTargets(triggers));
+  checkHeld(check, [...(declared?.values ?? []), ...inline], isReleased(triggers));
   crossCheck(check, root, triggers);
   const effort: Reader<ReasoningEffort> = (_, at) => checkEffort(check, at, harness, model, hasModel, catalog);
   const plain = readFields(check, root, plainFields, {

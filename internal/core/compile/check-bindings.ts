@@ -124,9 +124,9 @@ function conflict(check: Check, first: PolicyValue, second: PolicyValue): void {
 }
 
 /** `held` needs a bind route on the same target that releases (docs/reference/routing.md#bindings, lifecycle; docs/reference/compile.md#bindings). */
-export function checkHeld(check: Check, values: readonly PolicyValue[], releasing: ReadonlySet<string>): void {
+export function checkHeld(check: Check, values: readonly PolicyValue[], isReleased: (target: string) => boolean): void {
   for (const value of values) {
-    if (value.value !== 'held' || releasing.has(value.target)) continue;
+    if (value.value !== 'held' || isReleased(value.target)) continue;
     const message = `lifecycle: held on ${value.target} requires a bind trigger on that target with release: true`;
     faultAt(check, 'binding-held', message, value.spot);
   }

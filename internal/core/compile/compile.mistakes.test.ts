@@ -99,6 +99,28 @@ const cases: readonly (readonly [name: string, body: string, ...told: string[]])
     '5:1 missing-field Agent requires name | For example: name: triage',
     '5:1 missing-harness Agent requires harness | For example: harness: harness-a',
   ],
+  [
+    'a slip in the route that releases what is held',
+    'bindings: { codehost.issue: { lifecycle: held } }\ntriggers:\n  - event: codehost.issue.closed\n    routing: { kind: bind, target: codehost.issue, release: true, onUnmatched: spwan }\n',
+    '7:80 invalid-value triggers[0].routing.onUnmatched must be one of drop, warn, error, spawn, not "spwan" | Did you mean spawn?',
+  ],
+  [
+    'a slip in a route that releases another target',
+    'bindings: { codehost.issue: { lifecycle: held } }\ntriggers:\n  - event: codehost.pull_request.closed\n    routing: { kind: bind, target: codehost.pull_request, release: true, onUnmatched: spwan }\n',
+    '4:42 binding-held lifecycle: held on codehost.issue requires a bind trigger on that target with release: true | ',
+    '7:87 invalid-value triggers[0].routing.onUnmatched must be one of drop, warn, error, spawn, not "spwan" | Did you mean spawn?',
+  ],
+  [
+    'a slip in the delivery that spawns the member of the slot',
+    'triggers:\n  - { event: codehost.push, routing: { kind: deliver } }\n  - { event: codehost.issue.opened, routing: { kind: deliver, onUnmatched: spwan } }\n',
+    '6:76 invalid-value triggers[1].routing.onUnmatched must be one of drop, warn, error, spawn, not "spwan" | Did you mean spawn?',
+  ],
+  [
+    'a slip in a delivery that spawns none',
+    'triggers:\n  - { event: codehost.push, routing: { kind: deliver } }\n  - { event: codehost.issue.opened, routing: { kind: deliver, onUnmatched: warn, routeby: x } }\n',
+    '5:46 deliver-without-slot deliver without routeBy requires concurrency: 1, or a slot delivery with onUnmatched: spawn | Add concurrency: 1 to the agent, or name the sessions with routeBy.',
+    '6:82 unknown-key Unknown key "routeby" in triggers[1].routing | Did you mean routeBy?',
+  ],
 ];
 for (const [name, body, ...expected] of cases) {
   test(name, () => assert.deepEqual(told(diagnose(body)), expected));

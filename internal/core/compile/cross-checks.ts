@@ -1,26 +1,65 @@
 // Rules between triggers, and between a trigger and its agent (docs/reference/routing.md#matching, docs/reference/messages.md; docs/reference/compile.md#output, docs/reference/compile.md#rules-across-triggers).
 
+import { legacyKind, legacySingleton } from '../../../schemas/routing.ts';
+import { onUnmatchedValues, routeTargets } from '../../domain/spec.ts';
+import { scalarOf } from '../source/node.ts';
 import type { RoutingDraft } from './check-routing.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { Check, MapRef, NodeRef } from './read.ts';
 import { faultAt, field } from './read.ts';
 
-/** Targets on which some bind trigger releases (docs/reference/compile.md#bindings). */
-export function releasedTargets(triggers: readonly TriggerDraft[]): ReadonlySet<string> {
-  const targets = new Set<string>();
-  for (const { routing } of triggers) {
-    if (routing?.routing.kind === 'bind' && routing.routing.release !== false) targets.add(routing.routing.target);
-  }
-  return targets;
+// A route with a mistake of its own still says what it is for: what needs such a route is not blamed for lacking it.
+
+/** The routing as it is written, of a trigger whose routing could not be read. */
+function unread({ routing, spot }: TriggerDraft): MapRef | undefined {
+  const at = routing === undefined ? field(spot, 'routing') : undefined;
+  return at?.node.kind === 'map' ? (at as MapRef) : undefined;
 }
+
+const wordAt = (map: MapRef, key: string): unknown => {
+  const at = field(map, key);
+  return at && scalarOf(at.node);
+};
+
+/** True where a field has the word, or one that is none and may have been meant for it. */
+function mayMean(map: MapRef, key: string, word: string, words: readonly string[]): boolean {
+  const written = wordAt(map, key);
+  return written === word || (written !== undefined && !words.includes(String(written)));
+}
+
+const kinds = ['spawn', 'deliver', 'bind', legacyKind];
+
+/** Whether some bind trigger releases a target (docs/reference/compile.md#bindings). */
+export const isReleased =
+  (triggers: readonly TriggerDraft[]) =>
+  (target: string): boolean =>
+    triggers.some((draft) => {
+      const route = draft.routing?.routing;
+      if (route !== undefined) return route.kind === 'bind' && route.release !== false && route.target === target;
+      const map = unread(draft);
+      const releases = map !== undefined && map.node.entries.has('release') && wordAt(map, 'release') !== false;
+      return releases && mayMean(map, 'kind', 'bind', kinds) && mayMean(map, 'target', target, routeTargets);
+    });
 
 export function crossCheck(check: Check, root: MapRef, triggers: readonly TriggerDraft[]): void {
   checkSlot(check, root, triggers);
   checkExclusive(check, triggers);
 }
 
-const spawnsSlot = ({ routing }: TriggerDraft): boolean => {
-  const route = routing?.routing;
+/** The same of a routing that could not be read. */
+function maySpawnSlot(map: MapRef): boolean {
+  const isLegacy = wordAt(map, 'kind') === legacyKind;
+  if (!isLegacy && !mayMean(map, 'onUnmatched', 'spawn', onUnmatchedValues)) return false;
+  const by = field(map, 'routeBy');
+  const isPlain = by === undefined || (by.node.kind === 'map' && wordAt(by as MapRef, 'kind') === legacySingleton);
+  if (isPlain && (isLegacy || mayMean(map, 'kind', 'deliver', kinds))) return true;
+  return mayMean(map, 'kind', 'bind', kinds) && mayMean(map, 'target', 'agent.singleton', routeTargets);
+}
+
+const spawnsSlot = (draft: TriggerDraft): boolean => {
+  const map = unread(draft);
+  if (map !== undefined) return maySpawnSlot(map);
+  const route = draft.routing?.routing;
   if (route?.kind === 'bind') return route.target === 'agent.singleton' && route.onUnmatched === 'spawn';
   return route?.kind === 'deliver' && route.routeBy === undefined && route.onUnmatched === 'spawn';
 };
