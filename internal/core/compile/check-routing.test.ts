@@ -120,6 +120,10 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
     'attributions-exclusive',
   ],
   [
+    `triggers: [${on('kind: §spawn', 'codehost.review.edited')}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', 'codehost.pull_request_review.edited')}]\n`,
+    'attributions-exclusive',
+  ],
+  [
     `triggers: [${on('kind: spawn', chat, 'where: {$.svc.attributions: §{exists: true}}, ')}, ${on('kind: deliver, routeBy: {kind: attributedSessions}', chat, 'where: {$.svc.authored: false, $.svc.attributions: §{exists: true}}, ')}]\n`,
     'attributions-exclusive',
   ],

@@ -33,6 +33,11 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [on(`event: §"", ${spawn}`), 'invalid-value'],
   [on(`events: §[], ${spawn}`), 'invalid-value'],
   [on(`events: [codehost.push, §codehost.push], ${spawn}`), 'invalid-value'],
+  [
+    on(`events: [codehost.review.submitted, §codehost.pull_request_review.submitted], ${spawn}`),
+    'invalid-value',
+    'triggers[0].events[1] repeats codehost.pull_request_review.submitted, another spelling of codehost.review.submitted; name each event once',
+  ],
   [on(`§event: codehost.push`), 'missing-field'],
   [on(`kind: §cron, event: codehost.push, ${spawn}`), 'invalid-value'],
   [event('§cron: x'), 'trigger-field'],

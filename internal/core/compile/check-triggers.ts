@@ -15,6 +15,7 @@ import type {
 import { diagnosticCodes } from '../../domain/codes.ts';
 import {
   bindingEvents,
+  canonicalEventKey,
   checkEventsPrefix,
   eventSources,
   type EventSource,
@@ -202,15 +203,19 @@ function eventKeys(check: Check, spot: MapRef): Keys {
   }
   const list = many === undefined ? [] : (items(check, many, manyField.what, manyField.least) ?? []);
   const keys: { key: string; spot: NodeRef }[] = [];
-  const seen = new Set<string>();
+  /** As they are written, by the one spelling of each. */
+  const seen = new Map<string, string>();
   for (const item of one === undefined ? list : [one, ...list]) {
     const key = eventKey(check, item);
     if (key === undefined) continue;
-    const isRepeated = seen.has(key);
-    if (isRepeated)
-      faultAt(check, 'invalid-value', `${pathOf(item.trail)} repeats ${key.slice(0, 80)}; name each event once`, item);
-    else keys.push({ key, spot: item });
-    if (item !== one) seen.add(key);
+    const before = seen.get(canonicalEventKey(key));
+    if (before === undefined) keys.push({ key, spot: item });
+    else {
+      const spelling = before === key ? '' : `, another spelling of ${before.slice(0, 80)}`;
+      const message = `${pathOf(item.trail)} repeats ${key.slice(0, 80)}${spelling}; name each event once`;
+      faultAt(check, 'invalid-value', message, item);
+    }
+    if (item !== one) seen.set(canonicalEventKey(key), before ?? key);
   }
   return keys;
 }

@@ -1,6 +1,7 @@
 // Rules between triggers, and between a trigger and its agent (docs/reference/routing.md#matching, docs/reference/messages.md; docs/reference/compile.md#output, docs/reference/compile.md#rules-across-triggers).
 
 import { legacyKind, legacySingleton } from '../../../schemas/routing.ts';
+import { canonicalEventKey } from '../../domain/events.ts';
 import { onUnmatchedValues, routeTargets } from '../../domain/spec.ts';
 import { scalarOf } from '../source/node.ts';
 import type { RoutingDraft } from './check-routing.ts';
@@ -103,7 +104,8 @@ function checkExclusive(check: Check, triggers: readonly TriggerDraft[]): void {
     if (routing.kind !== 'spawn' && !isDelivery) continue;
     const byEvent = isDelivery ? delivers : spawns;
     const sided = { draft, spot: filterSpot(draft, draft.routing) };
-    for (const { key } of draft.events) {
+    for (const event of draft.events) {
+      const key = canonicalEventKey(event.key);
       const drafts = byEvent.get(key);
       if (drafts === undefined) byEvent.set(key, [sided]);
       else drafts.push(sided);
