@@ -6,14 +6,17 @@ import { constants, enableCompileCache } from 'node:module';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 
+/** Of whoever runs this. Throws where neither HOME nor an account says it, as in a container under any number. */
+export const homeDirectory = () => process.env['HOME'] || homedir();
+
 /** Caches what this process compiles from now on. To be called before the program's modules are imported. */
 export function cacheModules() {
-  const home = process.env['HOME'] || homedir();
   const xdg = process.env['XDG_CACHE_HOME'];
-  const own = join(xdg !== undefined && isAbsolute(xdg) ? xdg : join(home, '.cache'), 'svc', 'modules');
+  const own = () => join(xdg !== undefined && isAbsolute(xdg) ? xdg : join(homeDirectory(), '.cache'), 'svc', 'modules');
   // Whoever may write beside the installed packages may change those too.
-  for (const directory of [join(import.meta.dirname, '../node_modules/.cache/svc'), own]) {
+  for (const place of [() => join(import.meta.dirname, '../node_modules/.cache/svc'), own]) {
     try {
+      const directory = place();
       // Private: what lies there is run.
       mkdirSync(directory, { recursive: true, mode: 0o700 });
       accessSync(directory, fs.R_OK | fs.W_OK);

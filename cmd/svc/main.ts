@@ -1,10 +1,17 @@
 // The command line: hands argv, environment and signals to edge/cli and ends with its exit code.
 
 import { writeSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { cacheModules } from '../module-cache.mjs';
+import { cacheModules, homeDirectory } from '../module-cache.mjs';
 
-const home = process.env['HOME'] || homedir();
+/** The root where there is none: what lies at home is not there then. */
+function homeOrRoot(): string {
+  try {
+    return homeDirectory();
+  } catch {
+    return '/';
+  }
+}
+const home = homeOrRoot();
 
 cacheModules();
 const stop = new AbortController();

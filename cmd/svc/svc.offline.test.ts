@@ -224,6 +224,19 @@ test('the token of client.json goes to the server of client.json alone', async (
   assert.match(other.stderr, /no token is known for http:\/\/127\.0\.0\.1:8/);
 });
 
+test('whoever has no home, neither by HOME nor by an account, is told so in a line', (t) => {
+  const start = (...args: readonly string[]) =>
+    spawnSync(process.execPath, args, { uid: 41_234, gid: 41_234, env: {}, encoding: 'utf8' });
+  const reads = start('-e', `require('node:fs').readFileSync(${JSON.stringify(join(rootDir, 'package.json'))})`);
+  if (process.getuid?.() !== 0 || reads.status !== 0) return t.skip('no account of another number can be taken here');
+  const client = start(join(rootDir, 'cmd/svc/main.mjs'), 'agent', 'list');
+  assert.equal(client.status, 1, client.stderr);
+  assert.match(client.stderr, /^svc: no server is known: [^\n]*\nstart svcd, [^\n]*\n$/);
+  const daemon = start(join(rootDir, 'cmd/svcd/main.mjs'));
+  assert.equal(daemon.status, 2, daemon.stderr);
+  assert.match(daemon.stderr, /^svcd: SVC_DATA_DIR is needed: there is no home directory[^\n]*\n$/);
+});
+
 test('a context has an address that is one, without credentials', async () => {
   for (const url of ['http://', 'https://svc example.com', 'http://h:99999', 'ftp://h', 'https://me:hunter2@h']) {
     const { code, stderr } = await run('context', 'add', 'away', '--url', url, '--token', 'svc_t');

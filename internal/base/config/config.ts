@@ -186,7 +186,16 @@ function defaultDataDir(env: ConfigSources['env']): string {
   const xdg = env['XDG_DATA_HOME'];
   // The XDG rule: a relative path there is invalid and is ignored.
   if (xdg && isAbsolute(xdg)) return join(xdg, 'svc');
-  return join(env['HOME'] || homedir(), '.local', 'share', 'svc');
+  return join(env['HOME'] || accountHome(), '.local', 'share', 'svc');
+}
+
+/** Throws ConfigError where no account says it, as in a container under any number. */
+function accountHome(): string {
+  try {
+    return homedir();
+  } catch {
+    throw new ConfigError('SVC_DATA_DIR', 'is needed: there is no home directory, neither by HOME nor by an account');
+  }
 }
 
 function readPath(given: Given | undefined, cwd: string): string | undefined {
