@@ -48,6 +48,8 @@ async function run(): Promise<void> {
     return;
   }
   const config = loadConfig({ env: process.env, argv: process.argv.slice(2) });
+  // A reader that has left, or a disk that is full, ends nothing.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   const log = createLog(config.logLevel);
   let daemon: Daemon | undefined;
   let ending = false;

@@ -20,6 +20,17 @@ function describeError(error: unknown, depth = 0): unknown {
   };
 }
 
+/** What waits for a disk with room is kept up to so much; what is logged beyond it is lost. */
+const waitingBytesMax = 1024 * 1024;
+
+/** Stderr. Where it cannot be written to, as on a disk that is full, the work goes on: it is more than what is told of it. */
+function standardError(): DestinationStream {
+  // Synchronous: what is logged before a crash is on disk, and volume is low by design.
+  const stream = destination({ dest: 2, sync: true, maxLength: waitingBytesMax });
+  stream.on('error', () => undefined);
+  return stream;
+}
+
 /** A logger that writes to stderr, or to `stream` in tests. */
 export function createLog(level: LogLevel, stream?: DestinationStream): Logger {
   return pino(
@@ -34,7 +45,6 @@ export function createLog(level: LogLevel, stream?: DestinationStream): Logger {
         censor: '[redacted]',
       },
     },
-    // Synchronous: what is logged before a crash is on disk, and volume is low by design.
-    stream ?? destination({ dest: 2, sync: true }),
+    stream ?? standardError(),
   );
 }
