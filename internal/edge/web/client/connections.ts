@@ -25,6 +25,10 @@ function lackingOf({ permissions, org }: Place): string | undefined {
   return org.permissions.includes('org:write') ? undefined : 'an administrator of the organization';
 }
 
+/** Of several connections of the error tracker that the project has had, the one that is there. */
+const ownOf = (items: readonly Connection[] = []): Connection | undefined =>
+  items.find(({ provider, status }) => provider === 'errtrack' && status === 'active');
+
 interface Options {
   readonly items: readonly ErrtrackConnectionOption[];
   readonly errtrackConnection: { readonly connected: boolean };
@@ -88,8 +92,7 @@ export function Page(props: PageProps): Markup {
     options.again();
   });
 
-  // Of several that the project has had, the one that is there.
-  const own = rows.value?.items.find((one) => one.provider === 'errtrack' && one.status === 'active');
+  const own = ownOf(rows.value?.items);
   // Whoever may not ask for the options sees by the row whether there is a connection.
   const isConnected = options.value?.errtrackConnection.connected ?? own !== undefined;
   const finished = (text: string): void => {
@@ -119,8 +122,6 @@ export function Page(props: PageProps): Markup {
   };
 
   const others = (rows.value?.items ?? []).filter((one) => one.provider !== 'errtrack');
-  const usedBy = usedText(own?.usedBy);
-  const closeConfirm = (): void => setConfirming(false);
   return html`<section data-testid="page-connections"><div class="title"><h1>Connections</h1><${Command} command="svc connection list" /></div>
     <${Toast} text=${told} />
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
@@ -131,11 +132,11 @@ export function Page(props: PageProps): Markup {
         ? html`<p class="empty">Reading…</p>`
         : html`<${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
-      <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
+      <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedText(own?.usedBy)} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
     <//>`
     }
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
-    ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${closeConfirm} />` : null}
+    ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${() => setConfirming(false)} />` : null}
   </section>`;
 }
 

@@ -106,7 +106,6 @@ function useMessages(props: Props) {
     busy.current = 'no';
     if (isDue) void readNew();
   };
-  /** Resolves to how many were read. */
   const readOlder = async (): Promise<number> => {
     if (before === null) return 0;
     const cursor = before;
