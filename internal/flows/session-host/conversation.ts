@@ -344,6 +344,8 @@ export class Conversation {
         reason: next.next === 'given-up' ? next.reason : null,
         // Waiting for money is nobody's failure: it does not wear a message out.
         isUnworn: next.next === 'blocked',
+        // What came to them meanwhile has all its own attempts.
+        ...(next.next === 'given-up' && { wornAt: attemptsMax }),
         now: this.#ctx.runtime.now(),
       }),
     );

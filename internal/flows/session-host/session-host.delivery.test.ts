@@ -277,6 +277,28 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
   });
 });
 
+describe('a message that comes while another one is tried again', () => {
+  it('goes in beside it, and is not given up with it', async () => {
+    const bench = await createHostBench();
+    try {
+      await bench.apply({ plain: {} });
+      const session = await bench.start('plain', '!fail rate_limit');
+      await bench.until(session, ({ texts }) => texts.filter((text) => /rate_limit/.test(text)).length === 3);
+      await bench.send(session, '!say heard');
+      const { body, messages } = await bench.until(
+        session,
+        (view) => idle(view) && view.body['inbox']?.['pending'] === (0 as never) && view.said.includes('heard'),
+      );
+      assert.deepEqual(body['inbox'], { pending: 0, inFlight: 0, done: 1, failed: 1 });
+      assert.ok(messages.some(({ text }) => text.startsWith('given up after 3 attempts: ')));
+      const heard = (await bench.heard(session)).map((text) => text.split('\n').filter((line) => line.startsWith('!')));
+      assert.deepEqual(heard.slice(2), [['!fail rate_limit', '!say heard'], ['!say heard']]);
+    } finally {
+      await bench.stop();
+    }
+  });
+});
+
 describe('messages that were cut off', { concurrency: 4 }, () => {
   let bench: HostBench;
   before(async () => {

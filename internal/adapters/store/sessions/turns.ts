@@ -97,6 +97,9 @@ export async function beginTurn(
 /** SQL: of a turn that `endTurn` ends, whether somebody asked for its end who was not heard any more. */
 const isStopped = `(stop_asked and $9::text = 'pending')`;
 
+/** SQL: whether a message goes back to wait: of those that are given up, one that went in less often than `wornAt`. */
+const waits = `($9::text = 'pending' or ($9::text = 'failed' and attempts < $12::int))`;
+
 /**
  * Ends a turn: its messages are `done`, go back to wait (`pending`) or are given up (`failed`), and the session is idle.
  * Those of a turn that somebody stopped are `done` where they would wait, whatever ended it first. False where the lease is gone.
@@ -115,6 +118,8 @@ export async function endTurn(
     readonly reason: string | null;
     /** Pending ones have this attempt back; they are labelled all the same. */
     readonly isUnworn?: boolean;
+    /** Those that went in less often are not given up with the others: they wait. */
+    readonly wornAt?: number;
     readonly now: Date;
   },
 ): Promise<boolean> {
@@ -129,11 +134,12 @@ export async function endTurn(
            stop_reason = case when ${isStopped} then 'cancelled' else $6::text end, error = $7::text, usage = $8::jsonb,
            ended_at = $4::timestamptz
          where id = $3::uuid and state = 'running' and exists (select from own)
-         returning ${isStopped} as stopped
+         returning stop_asked as stopped
      ), inbox as (
-       update svc.inbox set state = case when (select stopped from turn) then 'done' else $9::text end,
-           reason = case when $9::text = 'failed' then $7::text end,
-           turn_id = case when $9::text = 'pending' and (select stopped from turn) is not true then null else turn_id end,
+       update svc.inbox set
+           state = case when ${waits} then case when (select stopped from turn) then 'done' else 'pending' end else $9::text end,
+           reason = case when $9::text = 'failed' and not ${waits} then $7::text end,
+           turn_id = case when ${waits} and (select stopped from turn) is not true then null else turn_id end,
            attempts = case when $10::boolean then greatest(attempts - 1, 1) else attempts end
          where session_id in (select id from own) and turn_id = $3::uuid and state = 'in_flight'
      )
@@ -150,6 +156,7 @@ export async function endTurn(
       turn.messages,
       turn.isUnworn === true,
       turn.reason === null ? null : storable(turn.reason),
+      turn.wornAt ?? 0,
     ],
     'end-turn',
   );
