@@ -21,8 +21,9 @@ export class Permissions {
   readonly #transcript: Transcript;
   readonly #wake: Signal;
   readonly #mask: Mask;
-  /** Since when each open request waits for a person, and how long those that are decided did. */
-  readonly #open = new Map<string, number>();
+  /** How many requests wait for a person, since when at least one does, and for how long one did before. */
+  #open = 0;
+  #since = 0;
   #waitedMs = 0;
 
   constructor(ctx: FlowContext, session: ClaimedSession, transcript: Transcript, wake: Signal, mask: Mask) {
@@ -33,10 +34,9 @@ export class Permissions {
     this.#wake = wake;
   }
 
-  /** Time of this launch in which somebody was asked; requests that stand side by side count once each. */
+  /** Time of this launch in which somebody was asked, by however many requests at once. */
   waitedMs(): number {
-    const now = performance.now();
-    return [...this.#open.values()].reduce((sum, since) => sum + (now - since), this.#waitedMs);
+    return this.#waitedMs + (this.#open > 0 ? performance.now() - this.#since : 0);
   }
 
   /** Asks a person and waits for the answer; `cancelled` when the turn ends first. */
@@ -66,7 +66,8 @@ export class Permissions {
     });
     const ring = (): void => this.#wake.fire();
     signal.addEventListener('abort', ring, { once: true });
-    this.#open.set(id, performance.now());
+    if (this.#open === 0) this.#since = performance.now();
+    this.#open += 1;
     try {
       for (;;) {
         const seen = this.#wake.mark();
@@ -76,8 +77,8 @@ export class Permissions {
         await this.#wake.after(seen, lookMs);
       }
     } finally {
-      this.#waitedMs += performance.now() - (this.#open.get(id) ?? performance.now());
-      this.#open.delete(id);
+      this.#open -= 1;
+      if (this.#open === 0) this.#waitedMs += performance.now() - this.#since;
       signal.removeEventListener('abort', ring);
       await withRetry(this.#ctx, () => closePermission(db, this.#session, id, runtime.now()));
     }

@@ -1,6 +1,7 @@
 // What a session waits for: a person's answer, and money (docs/reference/sessions.md#states; spec, approvals and spendCaps).
 
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, it } from 'node:test';
 import { eventually, processesOf } from './host-crash-testkit.ts';
 import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
@@ -109,6 +110,50 @@ describe('what a harness asks a person', { concurrency: 4 }, () => {
     const session = await bench.start('trusting', '!ask remove the file\n!say done with it');
     const view = await bench.until(session, idle);
     assert.ok(view.said.includes('permission once') && view.said.includes('done with it'), view.said);
+  });
+});
+
+/** Asks four times at once, and works until it is told to end when it is answered. */
+const manyAsker = `
+  const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const agentCapabilities = { mcpCapabilities: { http: true } };
+  const answers = { initialize: { protocolVersion: 1, agentCapabilities }, 'session/new': { sessionId: 's' } };
+  const options = [{ optionId: 'yes', name: 'Yes', kind: 'allow_once' }];
+  let prompt;
+  require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    if (method === 'session/cancel') say({ id: prompt, result: { stopReason: 'cancelled' } });
+    else if (method === 'session/prompt') {
+      prompt = id;
+      for (const title of ['a', 'b', 'c', 'd']) {
+        const params = { sessionId: 's', toolCall: { toolCallId: title, title }, options };
+        say({ id: title, method: 'session/request_permission', params });
+      }
+    } else if (method !== undefined && id !== undefined) say({ id, result: answers[method] ?? {} });
+  });`;
+
+describe('the time of a turn', () => {
+  it('goes on when a person has answered, however many questions stood side by side', async () => {
+    const harnessBCommand = [process.execPath, '-e', manyAsker];
+    const bench = await createHostBench({ config: { harnessBCommand, file: { sessions: { turnSeconds: 2 } } } });
+    try {
+      const environment = { name: 'prompted', image: { kind: 'preset', name: 'base' }, approvals: 'prompt' };
+      await bench.apply({ asking: { harness: 'harness-b', environment } });
+      const session = await bench.start('asking', 'begin');
+      const open = (view: SessionView): { id: string }[] => view.body['permissions'] as unknown as { id: string }[];
+      const asked = await bench.until(session, (view) => open(view).length === 4);
+      await sleep(5_000);
+      assert.equal((await bench.view(session)).state, 'waiting_permission', 'that time does not count');
+      for (const { id } of open(asked)) {
+        await bench.daemon.api('POST', `P/sessions/${session}/permissions/${id}`, { decision: 'allow' });
+      }
+      const answered = performance.now();
+      const { body } = await bench.until(session, idle);
+      assert.equal(body['lastTurn']?.['stopReason'], 'turn-timeout');
+      assert.ok(performance.now() - answered < 10_000, 'the five seconds count once');
+    } finally {
+      await bench.stop();
+    }
   });
 });
 
