@@ -150,9 +150,15 @@ export const toolInputs = {
   'svc.bindings.targets': none,
   'svc.chat.subscribe': v.strictObject({
     key: v.optional(
-      word(
-        'The thread, as provider:workspaceId:channelId:threadId. Without: the thread that started this session.',
-        1_000,
+      v.pipe(
+        word(
+          'The thread, as provider:workspaceId:channelId:threadId. Without: the thread that started this session.',
+          1_000,
+        ),
+        v.check(
+          (key) => targetKeys['chat.thread'].test(key),
+          'Expected the key of a thread, in the form that the description gives',
+        ),
       ),
     ),
   }),

@@ -186,6 +186,8 @@ describe('what a session binds, follows and observes, through real routing', () 
     ]) {
       assert.match((await worker.call('svc_bind', { target })).text, /^invalid-input: target/, JSON.stringify(target));
     }
+    for (const key of ['slack:T1:C1', '#dev', 'C1', 'https://example.com/C1/p700'])
+      assert.match((await worker.call('svc_chat_subscribe', { key })).text, /^invalid-input: key/, key);
     const deep = JSON.parse(`${'{"a":'.repeat(80)}1${'}'.repeat(80)}`) as object;
     assert.match((await worker.call('svc_bind', { target: pull, context: deep })).text, /levels of nesting/);
     const wide = { text: 'x'.repeat(70_000) };
