@@ -8,9 +8,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { after, before, beforeEach, test } from 'node:test';
-import { runCli } from '../../internal/edge/cli/cli.ts';
 import { callSvc, emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
 const p = '/api/v1/orgs/acme/projects/ops';
@@ -254,21 +252,6 @@ test('settings of a connection are those of its provider, and only those that ar
   assert.equal(seen.filter(({ method }) => method === 'PATCH').length, 1);
 });
 
-for (const line of [
-  'repo add r --path /srv/r --wait --timeout soon',
-  'repo rollback r --wait --timeout soon',
-  'repo pin r abc --wait --timeout soon',
-  'repo approve r 1 --wait --timeout soon',
-  'repo sync r --wait --timeout soon',
-]) {
-  test(`misused, nothing is asked of the server: svc ${line}`, async () => {
-    const { code, stderr } = await svc(line.split(' '));
-    assert.equal(code, 2);
-    assert.match(stderr, /^svc: --timeout takes a duration such as 60s or 5m, not "soon"\n/);
-    assert.deepEqual(seen, []);
-  });
-}
-
 test('going back says from where to where', async () => {
   answer = () => ({ status: 202, body: { reconcileId: 'x', from: 'b'.repeat(40), to: 'a'.repeat(40) } });
   const { code, stdout } = await svc(['repo', 'rollback', 'r']);
@@ -414,68 +397,4 @@ test('a follower reads the list when its stream is open and not before, so that 
   own.closeAllConnections();
   await new Promise((resolve) => own.close(resolve));
   assert.deepEqual([code, order], [130, ['open', 'list']]);
-});
-
-test('Ctrl-C ends the wait for a consent, and says that the setup goes on', async () => {
-  const attempt = {
-    attemptId: 'a',
-    status: 'awaiting_authorization',
-    reason: null,
-    authorizationUrl: 'https://e.example',
-  };
-  answer = ({ method, url }) => {
-    if (url.startsWith('/api/v1/connections/errtrack/projects'))
-      return { status: 200, body: { items: [], errtrackConnection: { connected: false } } };
-    return { status: method === 'POST' ? 201 : 200, body: attempt };
-  };
-  const stop = new AbortController();
-  const { code, stderr } = await svc(['connect', 'errtrack'], {
-    signal: stop.signal,
-    // Behind the first look, in the pause before the next.
-    onStderr: (text) => void (text.includes('consent at') && setTimeout(() => stop.abort(), 500)),
-  });
-  assert.equal(code, 130);
-  assert.match(stderr, /\nsvc: stopped waiting; the setup goes on\n.*svc connect errtrack\n$/);
-});
-
-test('Ctrl-C ends an export whose reader takes nothing more', async () => {
-  const { port } = server.address() as AddressInfo;
-  answer = () => ({ status: 200, body: { text: 'x'.repeat(1_000_000) } });
-  const stop = new AbortController();
-  const stdout = new PassThrough();
-  const stderr = new PassThrough().setEncoding('utf8');
-  stdout.once('readable', () => setTimeout(() => stop.abort(), 200));
-  const code = await runCli(['audit', 'export'], {
-    stdin: new PassThrough() as unknown as NodeJS.ReadStream,
-    stdout: stdout as unknown as NodeJS.WriteStream,
-    stderr: stderr as unknown as NodeJS.WriteStream,
-    env: { SVC_URL: `http://127.0.0.1:${port}`, SVC_TOKEN: 'svc_t0ken-of-the-test' },
-    cwd: home.path,
-    home: home.path,
-    now: () => new Date(),
-    signal: stop.signal,
-  });
-  assert.deepEqual([code, stderr.read()], [1, 'svc: interrupted\n']);
-});
-
-test('a watched list goes on where its server was away, and ends where the right to it did', async () => {
-  const secret = (name: string) => ({ name, protected: true, injection: null, expiresAt: null });
-  const pages: readonly (readonly string[] | 'cut' | number)[] = [['db'], 'cut', 503, ['db', 'key'], 401];
-  let at = 0;
-  const flaky = createServer((_, response) => {
-    const page = pages[at++] ?? 401;
-    if (page === 'cut') return void response.destroy();
-    const isError = typeof page === 'number';
-    response.writeHead(isError ? page : 200, { 'content-type': 'application/json' });
-    const body = isError ? { detail: `answer ${page}` } : { items: page.map(secret), nextCursor: null };
-    response.end(JSON.stringify(body));
-  });
-  await new Promise<void>((resolve) => flaky.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(flaky.address() as AddressInfo).port}`;
-  const env = { SVC_URL: url, SVC_TOKEN: 'svc_t0ken-of-the-test' };
-  const { code, stdout, stderr } = await callSvc(home.path, ['get', 'secrets', '--watch'], { env });
-  flaky.close();
-  assert.equal(code, 1);
-  assert.match(stdout, /^NAME .*\ndb .*\nkey .*\n$/);
-  assert.match(stderr, /^waiting: cannot reach http:.*\nsvc: answer 401\n/);
 });

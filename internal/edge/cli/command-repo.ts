@@ -32,8 +32,7 @@ export const repoAdd: Handler = async (call) => {
   const path = call.text('path');
   if ((url === undefined) === (path === undefined)) throw new UsageError('give exactly one of --url and --path');
   if (url !== undefined) checkUrl(url);
-  const timeoutSeconds = timeoutOf(call);
-  const suspended = call.flag('suspend');
+  const [timeoutSeconds, suspended] = [timeoutOf(call), call.flag('suspend')];
   const body = {
     name: call.arg('NAME'),
     ...(url !== undefined && { url }),
