@@ -54,28 +54,33 @@ async function capture(sandbox: Sandbox, argv: readonly string[], most: number):
   return { code, bytes: Buffer.concat(chunks), isCut: size > most };
 }
 
-/** `stat` of each plain file, a line each; what has a line break in its name is not listed. That of macOS has other words. */
+/**
+ * The second that it is, then `stat` of each plain file, a line each; what has a line break in its name is not listed. That
+ * of macOS has other words. By the time of the change, which no program sets.
+ */
 const listing = `cd -- "$1" 2>/dev/null || exit 0
-as=-c; what='%s %Y %n'
-stat -c %s . >/dev/null 2>&1 || { as=-f; what='%z %m %N'; }
+as=-c; what='%s %Z %n'
+stat -c %s . >/dev/null 2>&1 || { as=-f; what='%z %c %N'; }
+date +%s
 exec find . -type f ! -name '*
 *' -exec stat "$as" "$what" {} +`;
 
 interface Seen {
   readonly path: string;
   readonly size: number;
+  /** In seconds; 0 where it may change once more and be of the same. */
   readonly modified: number;
 }
 
 function seenIn(text: string): Seen[] {
-  return text
-    .split('\n')
+  const [second = '', ...lines] = text.split('\n');
+  return lines
     .flatMap((line) => {
-      const [, size, modified, path] = /^(\d+) (\d+) \.\/(.+)$/.exec(line) ?? [];
+      const [, size, changed, path] = /^(\d+) (\d+) \.\/(.+)$/.exec(line) ?? [];
       const isGood = path !== undefined && Buffer.byteLength(path) <= 1_024 && path.isWellFormed();
-      return isGood && !/[\0-\x1f\x7f\ufffd]/.test(path)
-        ? [{ path, size: Number(size), modified: Number(modified) }]
-        : [];
+      // Times of files go by the tick of the clock, and stay behind it.
+      const modified = Number(changed) + 1 < Number(second) ? Number(changed) : 0;
+      return isGood && !/[\0-\x1f\x7f\ufffd]/.test(path) ? [{ path, size: Number(size), modified }] : [];
     })
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
@@ -166,7 +171,8 @@ export class ResultCollector {
     let left = resultLimits.allBytes - kept.reduce((sum, one) => sum + one.size, 0);
     for (const file of seen) {
       const before = known.get(file.path);
-      if (before !== undefined && before.size === file.size && before.modified === file.modified) continue;
+      const isKnown = before?.size === file.size && before.modified === file.modified && file.modified > 0;
+      if (isKnown) continue;
       if (before === undefined && count >= resultLimits.files) continue;
       if (before === undefined) count += 1;
       if (before?.isKept === true) left += before.size;

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { harnessPackage } from '../../adapters/harness/harness.ts';
 import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
+import { eventually } from './host-crash-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 describe('a session that runs', () => {
@@ -49,6 +50,23 @@ describe('a session that runs', () => {
     ]) {
       assert.ok(said.includes(wanted), `${wanted} in ${said}`);
     }
+  });
+
+  it('leaves the last of a file, whose size and time stay as they were', async () => {
+    await bench.apply({ leaver: {} });
+    const write = (word: string): string =>
+      `!exec cd $SVC_ARTIFACTS && printf ${word} > x && touch -d @1700000000 x\n!say ${word}.`;
+    const left = async (session: string, word: string): Promise<void> => {
+      await bench.until(session, (view) => view.state === 'idle' && view.said.includes(`${word}.`));
+      await eventually(`${word} is kept`, async () => {
+        const { body } = await bench.daemon.api('GET', `P/sessions/${session}/files/x`);
+        return String(body) === word;
+      });
+    };
+    const session = await bench.start('leaver', write('one'));
+    await left(session, 'one');
+    await bench.send(session, write('two'));
+    await left(session, 'two');
   });
 
   it('fails for good where its setup fails, and says why', async () => {
