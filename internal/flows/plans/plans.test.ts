@@ -294,7 +294,10 @@ describe('what a pull request is told', () => {
     // Whoever follows it comes with a browser.
     const { body: runs } = await bench.daemon.api('GET', 'P/reconciles?repository=status&limit=1');
     assert.equal(address, `${bench.daemon.url}/default/default/reconciles/${String(runs['items']?.[0]?.['id'])}`);
-    assert.equal((await bench.daemon.api('GET', new URL(address).pathname)).status, 200);
+    // It is a page: who is not signed in yet is taken there by signing in.
+    const { pathname } = new URL(address);
+    const { status, headers } = await bench.daemon.api('GET', pathname);
+    assert.deepEqual([status, headers.get('location')], [303, `/signin?next=${encodeURIComponent(pathname)}`]);
     const bad = await repo.git.commit({ '.svc/agents/first.yaml': 'nonsense: [' });
     await syncNow(bench.daemon, 'status');
     await bench.quiet();
