@@ -68,7 +68,8 @@ async function upgradeFrom(commit: string): Promise<void> {
     const api = apiClient(oldUrl, readClientFile(old.dataDir).token);
     const content =
       'name: worker\nharness: harness-a\nenvironment: {name: default, image: {kind: preset, name: base}}\n' +
-      'triggers: [{name: hook, event: webhook.received, endpoint: in, auth: {kind: none}, routing: {kind: spawn}}]\n';
+      'triggers: [{name: hook, event: webhook.received, endpoint: in, auth: {kind: none}, routing: {kind: spawn}, ' +
+      "message: 'from {{n}} {{mark}}'}]\n";
     const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/worker.yaml', content }] });
     assert.equal(applied.status, 200, JSON.stringify(applied.body));
     const path = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
@@ -79,7 +80,10 @@ async function upgradeFrom(commit: string): Promise<void> {
     const traffic = (async () => {
       for (let n = 0; !isOver; n += 1) {
         const url = urls[n % urls.length] ?? oldUrl;
-        const answer = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify({ n }) });
+        // A small one, one that is kept in a frame, and one that is kept compressed.
+        const pad = 'some words '.repeat(n % 20 === 19 ? 60_000 : n % 5 === 4 ? 2_000 : 0);
+        const sent = JSON.stringify({ n, pad, mark: 'behind' });
+        const answer = await fetch(`${url}${path}`, { method: 'POST', body: sent });
         const body = (await answer.json()) as { eventRecordId?: string };
         if (answer.status === 202 && body.eventRecordId !== undefined) accepted.push(body.eventRecordId);
         else assert.equal(answer.status, 503, JSON.stringify(body));
@@ -88,7 +92,18 @@ async function upgradeFrom(commit: string): Promise<void> {
     })();
     await sleep(500);
     const now = start('new');
-    urls.push((await now.ready).url);
+    const nowUrl = (await now.ready).url;
+    urls.push(nowUrl);
+    // What one of them seals the other opens.
+    const nowApi = apiClient(nowUrl, readClientFile(old.dataDir).token);
+    for (const [by, from, to] of [
+      ['old', api, nowApi],
+      ['new', nowApi, api],
+    ] as const) {
+      const set = await from('PUT', `P/secrets/by-${by}`, { value: `sealed by ${by}`, protected: false });
+      assert.ok([200, 201].includes(set.status), JSON.stringify(set.body));
+      assert.equal((await to('POST', `P/secrets/by-${by}/reveal`)).body['value'], `sealed by ${by}`);
+    }
     // Both take some of it, however slow the machine.
     const together = accepted.length + 60;
     while (accepted.length < together) await Promise.race([traffic, sleep(50)]);
@@ -107,6 +122,12 @@ async function upgradeFrom(commit: string): Promise<void> {
     );
     assert.ok(accepted.length > 50, `${accepted.length} accepted`);
     assert.deepEqual(rows, [{ n: accepted.length }]);
+    const { rows: whole } = await database.db.query<{ n: number }>(
+      `select count(*)::int as n from svc.sessions s join svc.messages m on m.session_id = s.id
+        where s.event_id = any($1::uuid[]) and m.text ~ '^from [0-9]+ behind$'`,
+      [accepted],
+    );
+    assert.deepEqual(whole, rows, 'each was read to its end, whoever recorded it');
     const { rows: migrated } = await database.db.query<{ n: number }>('select count(*)::int as n from svc.migrations');
     assert.equal(
       migrated[0]?.n,

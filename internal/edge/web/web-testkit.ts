@@ -155,7 +155,7 @@ export class Console {
   async go(page: Page, path: string, testId: string): Promise<void> {
     await page.goto(`${this.daemon.url}${path}`);
     await page.locator(`[data-testid="${testId}"], [data-testid="not-allowed"]`).first().waitFor();
-    await page.locator('p.empty:text-matches("Reading…|Looking…")').waitFor({ state: 'detached' });
+    await allRead(page);
     // Whatever else it reads is there and shown.
     const asked = this.#asked.get(page.context());
     do {
@@ -356,4 +356,15 @@ export async function spendBySession(page: Page, session: string): Promise<void>
   assert.match(await at(page, `row-session-${session}`).innerText(), /\$2\.42 of \$20 \+ 1 unpriced/);
   await at(page, 'filter-by').selectOption('day');
   await page.locator('[data-testid^="row-day-"]').first().waitFor();
+}
+
+/** Waits until no part of the page, or of what has this test id, says that it is being read. */
+export async function allRead(page: Page, testId?: string): Promise<void> {
+  const within = testId === undefined ? '' : `[data-testid="${testId}"] `;
+  const reading = page.locator(`${within}p.empty:text-matches("Reading…|Looking…")`);
+  const end = performance.now() + 60_000;
+  while ((await reading.count()) > 0) {
+    assert.ok(performance.now() < end, 'it is read');
+    await page.evaluate('new Promise((then) => requestAnimationFrame(then))');
+  }
 }

@@ -59,7 +59,7 @@ test('Enter opens each row that j and k go to, whatever it is drawn as', async (
   ] as const) {
     await page.goto(`${daemon.url}${root}${path}`);
     await at(page, testId).waitFor();
-    await page.locator('tbody tr').first().waitFor();
+    await page.locator(`[data-testid^="${row}"]`).first().waitFor();
     await page.keyboard.press('j');
     assert.ok((await focused(page)).startsWith(row), `${path}: ${await focused(page)}`);
   }

@@ -15,7 +15,7 @@ import {
 } from '../../base/testkit/browser.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { createHostBench, type HostBench } from '../../flows/session-host/host-testkit.ts';
-import { at, root, seedTroubles, signInOn, type SignInOptions, spendBySession } from './web-testkit.ts';
+import { allRead, at, root, seedTroubles, signInOn, type SignInOptions, spendBySession } from './web-testkit.ts';
 
 /** Page and its test id. */
 const pages: readonly (readonly [path: string, testId: string])[] = [
@@ -130,9 +130,7 @@ describe('pages of what runs and of what people hold', () => {
   const go = async (page: Page, path: string, testId: string): Promise<void> => {
     await page.goto(`${bench.daemon.url}${path}`);
     await at(page, testId).waitFor();
-    await page
-      .locator(`[data-testid="${testId}"] p.empty:text-matches("Reading…|Looking…")`)
-      .waitFor({ state: 'detached' });
+    await allRead(page, testId);
   };
   /** What holds of every page in every state. */
   async function hold(page: Page, name: string): Promise<void> {

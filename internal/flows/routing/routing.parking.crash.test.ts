@@ -225,4 +225,33 @@ describe('work that ends the process', () => {
     assert.ok(await bench.reaches(async () => (await bench.suspects()) === 0));
     bench.env = {};
   });
+
+  inLongForm('a turn that ends the process is given up with its session; those of other agents go on', async () => {
+    bench.env = {
+      SVC_ROLES: 'api,route,session',
+      SVC_SANDBOX: 'process',
+      SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
+    };
+    const stateOf = (agent: string) =>
+      bench.value<string>(
+        `select state || ' ' || coalesce(reason, '') as value from svc.sessions where agent = $1 order by id desc limit 1`,
+        [agent],
+      );
+    const isGivenUp = async () => ((await stateOf('worn')) ?? '').startsWith('failed given up');
+    const aborts = await bench.abortsUntil('session.turn-in-hand@worn', isGivenUp, async ({ api }) => {
+      await applyAgents(api, { worn: {}, well: {} });
+      for (const agent of ['well', 'worn']) {
+        // The answer may be cut off by the end of who gives it.
+        await api('POST', `P/agents/${agent}/sessions`, { message: '!say hello' }).catch(() => undefined);
+      }
+    });
+    assert.equal(aborts, 3);
+    assert.equal(await stateOf('worn'), 'failed given up: a message was cut off 3 times');
+    assert.ok(await bench.reaches(async () => /^idle/.test((await stateOf('well')) ?? '')));
+    const heard = await bench.value<number>(
+      `select count(*)::int as value from svc.turns t join svc.sessions s on s.id = t.session_id where s.agent = 'worn'`,
+    );
+    assert.equal(heard, 3);
+    bench.env = {};
+  });
 });

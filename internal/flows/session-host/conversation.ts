@@ -185,6 +185,7 @@ export class Conversation {
     const number = await beginTurn(this.#ctx.db, this.#session, { id, seqs, now });
     if (number === undefined) return { kind: 'gone' };
     failpoint('session.turn-begun');
+    failpoint('session.turn-in-hand', this.#session.agent);
     const again = againNote(messages);
     if (again !== undefined) await this.transcript.note(again);
     const text = promptText(messages);

@@ -222,7 +222,14 @@ describe('a turn', () => {
   before(async () => {
     bench = await createHostBench({
       config: {
-        file: { sessions: { turnSeconds: 3, perProject: 3, unloadAfterSeconds: 0, spawn: { depth: 2, live: 2 } } },
+        file: {
+          sessions: {
+            turnSeconds: 3,
+            perProject: 3,
+            unloadAfterSeconds: 0,
+            spawn: { depth: 2, live: 2, perMinute: 4 },
+          },
+        },
       },
     });
     await bench.apply({
@@ -283,6 +290,29 @@ describe('a turn', () => {
     assert.equal((await api('POST', `P/sessions/${session}/interrupt`)).body['turn'], null);
     await api('POST', `P/sessions/${session}/archive`);
     assert.equal((await api('POST', `P/sessions/${session}/interrupt`)).status, 409);
+  });
+
+  it('spawns so many within a minute, and more when that is over', async () => {
+    const call = '!call svc svc_sessions_spawn {"agent":"plain","message":"!say child"}';
+    const { db } = bench.daemon.ctx;
+    const session = await bench.start('spawner', `${call}\n${call}\n!say over-1`);
+    const childrenOnceDone = async (turn: number): Promise<readonly string[]> => {
+      await bench.until(session, (view) => rests(view) && view.said.includes(`over-${turn}`));
+      const own = await db.query<{ id: string }>('select id from svc.sessions where parent_id = $1::uuid', [session]);
+      for (const { id } of own.rows) await bench.daemon.api('POST', `P/sessions/${id}/archive`);
+      return own.rows.map(({ id }) => id);
+    };
+    assert.equal((await childrenOnceDone(1)).length, 2);
+    await bench.send(session, `${call}\n${call}\n!say over-2`);
+    assert.equal((await childrenOnceDone(2)).length, 4);
+    await bench.send(session, `${call}\n!say over-3`);
+    assert.equal((await childrenOnceDone(3)).length, 4);
+    const { said: told } = await bench.view(session);
+    assert.match(told, /spawn-limit: this session spawned 4 within a minute, and 4 are allowed/);
+    const past = `update svc.sessions set created_at = created_at - interval '1 minute' where parent_id = $1::uuid`;
+    await db.query(past, [session]);
+    await bench.send(session, `${call}\n!say over-4`);
+    assert.equal((await childrenOnceDone(4)).length, 5);
   });
 
   it('spawns as much as is allowed and no more', async () => {

@@ -113,9 +113,12 @@ const reasonOf = ({ why, revision }: ReplaceableSlot): string =>
     failed: 'it failed',
   })[why];
 
-/** Of the event that the work began with; empty where there was none, or it is not stored any more. */
-async function payloadOf(tx: Sql, { projectId, eventId }: ReplaceableSlot): Promise<Json> {
-  if (eventId === null) return {};
+/**
+ * Of the event that the work began with; empty where there was none, it is not stored any more, or no mount asks for any of it:
+ * what came in may be many megabytes, and this is done again and again.
+ */
+async function payloadOf(tx: Sql, { projectId, eventId, spec }: ReplaceableSlot): Promise<Json> {
+  if (eventId === null || !spec.mounts.some(({ ref }) => ref?.includes('{{') === true)) return {};
   const stored = (await eventPayloads(tx, projectId, [eventId])).get(eventId);
   return stored === undefined ? {} : routedPayload(stored);
 }
