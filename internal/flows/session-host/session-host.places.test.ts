@@ -308,7 +308,10 @@ describe('a turn', () => {
     await bench.send(session, `${call}\n!say over-3`);
     assert.equal((await childrenOnceDone(3)).length, 4);
     const { said: told } = await bench.view(session);
-    assert.match(told, /spawn-limit: this session spawned 4 within a minute, and 4 are allowed/);
+    assert.match(
+      told,
+      /spawn-limit: No session was spawned: this session spawned 4 within a minute, and 4 are allowed/,
+    );
     const past = `update svc.sessions set created_at = created_at - interval '1 minute' where parent_id = $1::uuid`;
     await db.query(past, [session]);
     await bench.send(session, `${call}\n!say over-4`);

@@ -6,6 +6,7 @@ import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import { replaceableSlots } from '../../adapters/store/sessions/upkeep.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { createLog } from '../../base/log/log.ts';
+import { createMetrics } from '../../base/metrics/metrics.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import {
   applyAgents,
@@ -312,8 +313,10 @@ test('of an agent that is capped while several of its sessions live, no other be
 
 test('a session that may go on is let go however many are held back before it', async () => {
   const { db } = daemon.ctx;
+  // Of one that has a slot, the platform would replace a session.
+  await applyAgents(daemon.api, { capped: {} });
   const { rows: agents } = await db.query<{ id: string; projectId: string }>(
-    'select id, project_id as "projectId" from svc.agents limit 1',
+    `select id, project_id as "projectId" from svc.agents where name = 'capped'`,
   );
   const { rows } = await db.query<{ id: string }>(
     `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at)
@@ -324,6 +327,8 @@ test('a session that may go on is let go however many are held back before it', 
   const free = rows.at(-1)?.id;
   const ctx: typeof daemon.ctx = {
     ...daemon.ctx,
+    // Of a daemon of its own: this one looks on behind where it looked last, every three seconds.
+    metrics: createMetrics(),
     models: {
       check: async ({ spender }: { spender: { sessionId: string } }) =>
         spender.sessionId === free ? null : ({ code: 'capped' } as never),
