@@ -5,7 +5,7 @@ import { mkdir, open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 
-const main = (program: 'svc' | 'svcd'): string => join(import.meta.dirname, '..', program, 'main.ts');
+const main = (program: 'svc' | 'svcd'): string => join(import.meta.dirname, '..', program, 'main.mjs');
 
 /** Something that a person can do something about; shown without a stack. */
 export class DemoError extends Error {

@@ -40,7 +40,7 @@ before(async () => {
   await mkdir(join(root, '.svc/fragments'), { recursive: true });
   await writeFile(join(root, '.svc/agents/a.yaml'), head);
   await writeFile(join(root, '.svc/fragments/base.yaml'), fragment);
-  child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), 'lsp', '--stdio'], {
+  child = spawn(process.execPath, [join(import.meta.dirname, 'main.mjs'), 'lsp', '--stdio'], {
     env: { PATH: process.env['PATH'] ?? '', HOME: root },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

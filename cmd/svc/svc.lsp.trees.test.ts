@@ -34,7 +34,7 @@ const told = new Map<string, Told>();
 let wake: () => void = () => undefined;
 before(async () => {
   place = await realpath(await mkdtemp(join(tmpdir(), 'svc-lsp-')));
-  child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), 'lsp', '--stdio'], {
+  child = spawn(process.execPath, [join(import.meta.dirname, 'main.mjs'), 'lsp', '--stdio'], {
     env: { PATH: process.env['PATH'] ?? '', HOME: place },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

@@ -23,9 +23,9 @@ export interface RunOptions {
   readonly onStderr?: (text: string) => void;
 }
 
-const main = join(import.meta.dirname, 'main.ts');
+const main = join(import.meta.dirname, 'main.mjs');
 
-/** An empty home shared by the runs of one test file; modules are cached there. */
+/** An empty home shared by the runs of one test file; modules are cached beside the installed packages. */
 export async function emptyHome(): Promise<{ readonly path: string; remove(): Promise<void> }> {
   const path = await mkdtemp(join(tmpdir(), 'svc-cli-'));
   return { path, remove: () => rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }) };

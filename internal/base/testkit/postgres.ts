@@ -107,7 +107,9 @@ export async function insertProject(db: Database, projectId: string): Promise<vo
 export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
   const adminUrl = await testCluster();
   const name = `t_${process.pid}_${randomBytes(6).toString('hex')}`;
-  await asAdmin(adminUrl, `create database ${name}${options.empty ? '' : ` template ${template}`}`);
+  // Its files are copied: a server that forces nothing to disk does that in a third of the time that logging their pages takes.
+  const copied = ` template ${template} strategy file_copy`;
+  await asAdmin(adminUrl, `create database ${name}${options.empty ? '' : copied}`);
   const url = withDatabase(adminUrl, name);
   const db = openDatabase({ url, log: silent });
   return {

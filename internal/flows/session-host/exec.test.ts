@@ -13,7 +13,7 @@ import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 import { reapEnded } from './sandboxes.ts';
 
-const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
+const main = join(import.meta.dirname, '../../../cmd/svc/main.mjs');
 const value = 'sésame-of-the-program';
 /** As a key's file: of several lines, with an end of line behind the last. */
 const lines = 'über "alle" Berge gehen\nwürzig und sehr geheim\nStraße\n';
