@@ -1,12 +1,13 @@
 // Git repositories for tests, benches and the demo: made with the git program in a clean environment, filled through
 // `git fast-import`, so that a commit of any size is one process and equal calls give equal commit ids.
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { startProgram } from './programs.ts';
 
 /** What to write at a path: text, bytes, a link, a submodule, an executable file; null deletes. */
 export type FixtureFile =
@@ -52,23 +53,17 @@ export async function runGit(
     readonly env?: Readonly<Record<string, string>>;
   },
 ): Promise<Buffer> {
-  const child = spawn('git', args, {
-    cwd: options.cwd,
-    env: gitEnvironment(options.env),
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const { cwd } = options;
+  const git = startProgram({ file: 'git', args, cwd, env: gitEnvironment(options.env) });
   const out: Buffer[] = [];
-  const err: Buffer[] = [];
-  child.stdout.on('data', (chunk: Buffer) => out.push(chunk));
-  child.stderr.on('data', (chunk: Buffer) => err.push(chunk));
-  const closed = once(child, 'close');
+  git.stdout.on('data', (chunk: Buffer) => out.push(chunk));
   // A git that ends early closes its input; its own words say why, so the broken pipe itself is not the news.
-  const fed = pipeline(Readable.from(options.input ?? []), child.stdin).catch((error: NodeJS.ErrnoException) => {
+  const fed = pipeline(Readable.from(options.input ?? []), git.stdin).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
-  const [code] = (await closed) as [number | null];
+  const { code, stderr } = await git.ended;
   await fed;
-  if (code !== 0) throw new Error(`git ${args[0]} failed (${code}): ${Buffer.concat(err).toString('utf8').trim()}`);
+  if (code !== 0) throw new Error(`git ${args[0]} failed (${code}): ${stderr.trim()}`);
   return Buffer.concat(out);
 }
 
@@ -112,7 +107,7 @@ export class GitFixture {
   ): Promise<string> {
     const branch = options.branch ?? 'main';
     const ref = `refs/heads/${branch}`;
-    const exists = options.orphan !== true && (await this.git(['for-each-ref', '--format=%(refname)', ref])) !== '';
+    const exists = options.orphan !== true && (await this.#at(ref)) !== undefined;
     this.#time = options.time ?? this.#time + 1;
     const message = options.message ?? 'Change files';
     const head = `commit ${ref}\ncommitter Demo <demo@example.com> ${this.#time} +0000\ndata ${Buffer.byteLength(message)}\n${message}\n`;
@@ -124,7 +119,19 @@ export class GitFixture {
       yield '\ndone\n';
     };
     await runGit(['fast-import', '--quiet', '--force', '--done'], { cwd: this.dir, input: input() });
-    return this.head(branch);
+    return (await this.#at(ref)) ?? this.head(branch);
+  }
+
+  /** Where a ref points, read from its file: a program for each would take most of a commit's time. */
+  async #at(ref: string): Promise<string | undefined> {
+    const git = existsSync(join(this.dir, '.git')) ? join(this.dir, '.git') : this.dir;
+    const loose = await readFile(join(git, ref), 'utf8').catch(() => '');
+    if (/^[0-9a-f]{40,64}$/.test(loose.trim())) return loose.trim();
+    const packed = await readFile(join(git, 'packed-refs'), 'utf8').catch(() => '');
+    return packed
+      .split('\n')
+      .find((line) => line.endsWith(` ${ref}`))
+      ?.split(' ')[0];
   }
 
   /** The commit id of a branch. */

@@ -1,12 +1,12 @@
 // A git server on loopback: `git http-backend` behind Node, as stock git serves smart HTTP. The demo serves its
 // repository with it; tests also read its log of requests and make it misbehave.
 
-import { spawn } from 'node:child_process';
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gitEnvironment } from './git-fixture.ts';
+import { type Program, startProgram } from './programs.ts';
 
 export interface LoggedRequest {
   readonly method: string;
@@ -69,7 +69,7 @@ export class GitServer {
   fault: (request: LoggedRequest, index: number) => Fault | null = () => null;
   options: GitServerOptions;
   readonly #server: Server;
-  readonly #children = new Set<ReturnType<typeof spawn>>();
+  readonly #running = new Set<Program>();
 
   constructor(options: GitServerOptions) {
     this.options = options;
@@ -90,7 +90,7 @@ export class GitServer {
   }
 
   async stop(): Promise<void> {
-    for (const child of this.#children) child.kill('SIGKILL');
+    for (const git of this.#running) git.kill();
     if (!this.#server.listening) return;
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
@@ -175,19 +175,18 @@ export class GitServer {
     input: Buffer,
     fault: Fault | null,
   ): Promise<void> {
-    const child = spawn('git', ['http-backend'], {
-      env: this.#environment(request, logged, input.length),
-      stdio: ['pipe', 'pipe', 'ignore'],
-    });
-    this.#children.add(child);
-    child.once('close', () => this.#children.delete(child));
-    response.once('close', () => child.kill());
+    const env = this.#environment(request, logged, input.length);
+    const git = startProgram({ file: 'git', args: ['http-backend'], env });
+    this.#running.add(git);
+    const over = (): void => void this.#running.delete(git);
+    git.ended.then(over, over);
+    response.once('close', () => git.kill());
     // Git may stop reading early (it refuses the request): what it answers is still the answer.
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(input);
+    git.stdin.on('error', () => undefined);
+    git.stdin.end(input);
     const sender = new Sender(response, logged, fault);
     let head: Buffer | null = Buffer.alloc(0);
-    for await (const chunk of child.stdout as AsyncIterable<Buffer>) {
+    for await (const chunk of git.stdout as AsyncIterable<Buffer>) {
       if (head === null) {
         if (!(await sender.send(chunk))) return;
         continue;
