@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
-import { processesOf } from './host-crash-testkit.ts';
+import type { Api } from '../../base/testkit/daemon.ts';
+import { eventually, processesOf } from './host-crash-testkit.ts';
 import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
 
 /** Between two turns with nothing left to hear. */
@@ -15,6 +16,16 @@ const said = (text: string) => (view: SessionView) => rests(view) && view.said.i
 const runs = (view: SessionView): boolean => view.state === 'running';
 const waits = ({ body }: SessionView): unknown[] => [body['state'], body['reason'], body['position'], body['loaded']];
 
+/** Another project, with an agent of its own. */
+async function addProject(api: Api, slug: string): Promise<void> {
+  const org = '/api/v1/orgs/default/projects';
+  assert.equal((await api('POST', org, { slug, name: slug })).status, 201);
+  const environment = { name: 'base', image: { kind: 'preset', name: 'base' } };
+  const agent = { name: 'plain', harness: 'harness-a', environment };
+  const files = [{ path: '.svc/agents/plain.yaml', content: JSON.stringify(agent) }];
+  assert.equal((await api('POST', `${org}/${slug}/apply`, { files })).status, 200);
+}
+
 describe('two places', () => {
   let bench: HostBench;
   before(async () => {
@@ -23,14 +34,17 @@ describe('two places', () => {
   });
   after(() => bench.stop());
   const archive = (session: string) => bench.daemon.api('POST', `P/sessions/${session}/archive`);
-  /** As its host would find it that was lost between two turns. */
-  const lose = async (session: string): Promise<void> => {
-    await bench.daemon.ctx.db.tx(async (tx) => {
+  /** As whoever looks finds it whose host was lost. */
+  const lapse = (session: string): Promise<void> =>
+    bench.daemon.ctx.db.tx(async (tx) => {
       await tx.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
         session,
       ]);
       assert.deepEqual(await suspendLapsed(tx), [session]);
     });
+  /** The same between two turns. */
+  const lose = async (session: string): Promise<void> => {
+    await lapse(session);
     await bench.until(
       session,
       ({ body }) => body['state'] === ('idle' as never) && body['loaded'] === (false as never),
@@ -89,21 +103,14 @@ describe('two places', () => {
   it('that are taken make others wait, who say so with their number in the queue, projects in turn', async () => {
     const { api } = bench.daemon;
     const org = '/api/v1/orgs/default/projects';
-    assert.equal((await api('POST', org, { slug: 'far', name: 'Far' })).status, 201);
-    const agent = {
-      name: 'plain',
-      harness: 'harness-a',
-      environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
-    };
-    const files = [{ path: '.svc/agents/plain.yaml', content: JSON.stringify(agent) }];
-    assert.equal((await api('POST', `${org}/far/apply`, { files })).status, 200);
+    await addProject(api, 'far');
     const resting = await bench.start('plain', '!say rests');
     await bench.until(resting, said('rests'));
     const busy = [await bench.start('plain', '!sleep 600000'), await bench.start('plain', '!sleep 600000')];
     for (const session of busy) await bench.until(session, runs);
     const queued = [await bench.start('plain', '!say one'), await bench.start('plain', '!say two')];
     await bench.send(resting, '!say woken');
-    const far = await api('POST', `${org}/far/agents/plain/sessions`, { message: '!say far' });
+    const far = await api('POST', `${org}/far/agents/plain/sessions`, { message: '!sleep 600000' });
     const farPath = `${org}/far/sessions/${String(far.body['id'])}`;
     const told = async (): Promise<unknown[]> => {
       const rows = await Promise.all([...queued, resting].map(async (session) => waits(await bench.view(session))));
@@ -131,7 +138,23 @@ describe('two places', () => {
       [queued[0], 'capacity', 2],
       [queued[1], 'capacity', 3],
     ]);
-    for (const session of busy) await archive(session);
+    // Its host is lost in a turn, and its place goes to the other project: its message waits again, the oldest of its own.
+    const [lost = '', lasting = ''] = busy;
+    await lapse(lost);
+    await eventually(
+      'the other has the place',
+      async () => (await api('GET', farPath)).body['state'] === ('running' as never),
+    );
+    assert.deepEqual(waits(await bench.view(lost)), ['suspended', 'capacity', 1, false]);
+    assert.deepEqual((await told()).slice(0, 3), [
+      ['queued', 'capacity', 2, false],
+      ['queued', 'capacity', 3, false],
+      ['idle', 'capacity', 4, false],
+    ]);
+    await archive(lasting);
+    assert.equal((await api('POST', `${farPath}/archive`)).status, 200);
+    await bench.until(lost, runs);
+    await archive(lost);
     for (const [session, text] of [
       [queued[0], 'one'],
       [queued[1], 'two'],
@@ -140,7 +163,6 @@ describe('two places', () => {
       await bench.until(session ?? '', said(text));
     }
     for (const session of [...queued, resting]) await archive(session ?? '');
-    assert.equal((await api('POST', `${farPath}/archive`)).status, 200);
   });
 
   it('are not taken by sessions with nothing to do when the daemon comes back, and what waits for nothing rests', async () => {
@@ -180,9 +202,27 @@ describe('two places', () => {
   });
 });
 
+/** Of the two places of a project, one on each of two daemons, `resting` has the one where there is room for many more. */
+async function holdsBack(bench: HostBench, resting: string): Promise<void> {
+  const { api } = bench.daemon;
+  const held = await bench.start('plain', '!say my turn');
+  await addProject(api, 'elsewhere');
+  const elsewhere = '/api/v1/orgs/default/projects/elsewhere';
+  const { body } = await api('POST', `${elsewhere}/agents/plain/sessions`, { message: '!say elsewhere' });
+  const isThere = async (): Promise<boolean> => {
+    const now = await api('GET', `${elsewhere}/sessions/${String(body['id'])}`);
+    return now.body['loaded'] === (true as never);
+  };
+  await eventually('the session of another project, which came later, has a place', isThere);
+  assert.deepEqual(waits(await bench.view(held)), ['queued', 'capacity', 2, false]);
+  await api('POST', `P/sessions/${resting}/archive`);
+  await bench.until(held, said('my turn'));
+  await api('POST', `P/sessions/${held}/archive`);
+}
+
 describe('two daemons, of which one has no program of a harness', () => {
-  it('say what is true of both: a full one that has it is waited for, and nobody is told to install it', async () => {
-    const full = await createHostBench({ config: { file: { sessions: { max: 1 } } } });
+  it('say what is true of both: a full one that has it is waited for, nobody is told to install it, and a project has its places over both', async () => {
+    const full = await createHostBench({ config: { file: { sessions: { max: 1, perProject: 2 } } } });
     let other: HostBench | undefined;
     try {
       await full.apply({ plain: {}, rare: { harness: 'harness-b' } });
@@ -191,7 +231,8 @@ describe('two daemons, of which one has no program of a harness', () => {
       const queued = await full.start('rare', '!say at last');
       const { database, token } = full.daemon;
       const { masterKeyFile } = full.daemon.ctx.config;
-      other = await createHostBench({ database, token, config: { masterKeyFile }, lacks: 'harness-b' });
+      const roomy = { masterKeyFile, file: { sessions: { perProject: 2 } } };
+      other = await createHostBench({ database, token, config: roomy, lacks: 'harness-b' });
       // It has looked at what it cannot take before it takes what it can.
       const plain = await full.start('plain', '!say here');
       await full.until(plain, said('here'));
@@ -208,6 +249,7 @@ describe('two daemons, of which one has no program of a harness', () => {
         [queued],
       );
       await full.until(queued, ({ reason }) => reason === 'capacity');
+      await holdsBack(full, plain);
       await full.daemon.api('POST', `P/sessions/${busy}/archive`);
       await full.until(queued, said('at last'));
     } finally {
@@ -232,12 +274,15 @@ describe('a turn', () => {
         },
       },
     });
-    await bench.apply({
-      plain: {},
-      spawner: { tools: { svc: { kind: 'local', implementation: 'svc' } } },
-    });
+    await apply('As ever.');
   });
   after(() => bench.stop());
+  const apply = (systemPrompt: string): Promise<void> =>
+    bench.apply({
+      plain: {},
+      keeper: { concurrency: 1, replace: 'auto', onReplace: '!say took over', systemPrompt },
+      spawner: { tools: { svc: { kind: 'local', implementation: 'svc' } } },
+    });
   const hang = '!exec test -e hung || { touch hung; kill -STOP $PPID; }';
 
   it('that takes too long ends as turn-timeout, its message is done, and the session goes on', async () => {
@@ -265,7 +310,10 @@ describe('a turn', () => {
     );
   });
 
-  it('that hangs until its time is over leaves a session that rests without its harness', async () => {
+  it('that hangs until its time is over leaves a session that rests without its harness, or one that is replaced where it is stale', async () => {
+    const stale = await bench.start('keeper', hang);
+    await bench.until(stale, runs);
+    await apply('Anew.');
     const session = await bench.start('plain', hang);
     const { body } = await bench.until(
       session,
@@ -275,6 +323,14 @@ describe('a turn', () => {
     await bench.until(session, (view) => rests(view) && view.body['loaded'] === (false as never));
     await bench.send(session, '!say well again');
     await bench.until(session, said('well again'));
+    const replaced = await bench.until(stale, ({ state }) => state === 'replaced');
+    assert.equal(replaced.body['lastTurn']?.['stopReason'], 'turn-timeout');
+    assert.equal(replaced.reason, 'the agent is at revision 2 now');
+    const { rows } = await bench.daemon.ctx.db.query<{ id: string }>(
+      'select id from svc.sessions where parent_id = $1::uuid',
+      [stale],
+    );
+    await bench.until(rows[0]?.id ?? '', said('took over'));
   });
 
   it('is stopped by hand, and the session rests; where none runs nothing happens', async () => {
