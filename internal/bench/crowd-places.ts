@@ -1,15 +1,17 @@
-// Many sessions over few places: 2,000 live ones where a host runs a handful. A message to one that has given its place up,
+// Many sessions over few places: 2,000 live ones where a host runs fifty. A message to one that has given its place up,
 // while all places are held by sessions that rest, against a fresh launch while there is room; and what the daemon holds
 // beside what it holds for the sessions that have a place.
 
+import { freemem } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHostBench, type HostBench } from '../flows/session-host/host-testkit.ts';
 import { type Bench, type Bencher, byteCount, heldBytes, median, medianMs, ms } from './harness.ts';
+import { agentBytes, smallAgent } from './sessions.ts';
 
-const placeCount = 10;
-/** Launched one after another; the rest are rows of sessions that have rested since long before. */
-const launchedCount = 40;
+/** Fewer where there is not the memory for so many harnesses. */
+const placesMost = 50;
 const sessionCount = 2_000;
+/** Launches and messages that are measured, each by itself. */
 const runs = 20;
 
 const untilRest = async ({ daemon }: HostBench): Promise<void> => {
@@ -46,9 +48,13 @@ async function addResting({ daemon }: HostBench, count: number): Promise<void> {
   );
 }
 
+/** Places, each of which is to have its harness. */
+const room = (): number => Math.max(runs, Math.min(placesMost, Math.floor((freemem() * 0.9) / agentBytes)));
+
 async function run(bencher: Bencher): Promise<void> {
+  const placeCount = room();
   const file = { sessions: { max: placeCount, unloadAfterSeconds: 0 } };
-  const bench = await createHostBench({ config: { file } });
+  const bench = await createHostBench({ config: { file, harnessACommand: smallAgent } });
   bencher.atEnd(() => bench.stop());
   await bench.apply({ worker: {} });
   const launched: string[] = [];
@@ -57,18 +63,24 @@ async function run(bencher: Bencher): Promise<void> {
     launched.push(session);
     return session;
   };
-  const fresh: number[] = [];
+  /** Several at a time, up to so many in all. */
+  const fill = async (count: number): Promise<void> => {
+    while (launched.length < count) {
+      await Promise.all(Array.from({ length: Math.min(5, count - launched.length) }, start));
+      await untilRest(bench);
+    }
+  };
   // The first warms everything up.
-  for (let n = 0; n < placeCount; n += 1) {
-    const took = await wireMs(bench, start);
-    if (n > 0) fresh.push(took);
-  }
+  await wireMs(bench, start);
+  const fresh: number[] = [];
+  for (let n = 1; n < runs; n += 1) fresh.push(await wireMs(bench, start));
+  await fill(placeCount);
   const full = heldBytes();
-  for (let n = placeCount; n < launchedCount; n += 1) await wireMs(bench, start);
-  await addResting(bench, sessionCount - launchedCount);
+  // The first of them give their places up; beside all that were launched there are rows of sessions that rest since long before.
+  await fill(placeCount + runs);
+  await addResting(bench, sessionCount - launched.length);
   const again: number[] = [];
-  for (let n = 0; n < runs; n += 1) {
-    const session = launched[n] ?? '';
+  for (const session of launched.slice(0, runs)) {
     const took = await wireMs(bench, async () => {
       await bench.send(session, 'hello again');
       return session;
@@ -81,7 +93,8 @@ async function run(bencher: Bencher): Promise<void> {
   const [{ sessions, loaded } = { sessions: 0, loaded: 0 }] = rows;
   if (sessions !== sessionCount || loaded > placeCount)
     throw new Error(`${loaded} of ${sessions} sessions hold a place`);
-  const what = `${sessionCount} sessions over ${placeCount} places`;
+  const fewer = placeCount < placesMost ? ` (of ${placesMost}: there is no memory for more)` : '';
+  const what = `${sessionCount} sessions over ${placeCount} places${fewer}`;
   bencher.ratio(`${what}: a message on the wire, of a fresh launch`, ms(median(again)), medianMs(fresh), 1.5);
   bencher.ratio(
     `${what}: held by the daemon, of ${placeCount} sessions alone`,

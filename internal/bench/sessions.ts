@@ -19,14 +19,14 @@ const atOnce = 50;
 const idleCount = 200;
 const warm = 4;
 /** One that waits needs little room; what V8 would take beside it for young objects is not its own either. */
-const smallAgent = [
+export const smallAgent = [
   scriptedAgent[0] ?? '',
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
   ...scriptedAgent.slice(1),
 ];
 /** Of one such, apart from the pages that all of them share, with room: less memory keeps fewer of them waiting. */
-const agentBytes = 72 * 1_048_576;
+export const agentBytes = 72 * 1_048_576;
 
 /** A harness that is ready for its first prompt. */
 async function startAlone(): Promise<() => Promise<void>> {
