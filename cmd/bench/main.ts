@@ -24,7 +24,7 @@ const benches: { readonly [name: string]: () => Promise<Bench> } = {
   'route-lag': async () => (await import('../../internal/bench/route.ts')).lag,
   'route-quiet': async () => (await import('../../internal/bench/route.ts')).quiet,
   'crowd-backlogs': async () => (await import('../../internal/bench/crowd.ts')).backlog,
-  'crowd-locked': async () => (await import('../../internal/bench/crowd.ts')).locked,
+  'crowd-locked': async () => (await import('../../internal/bench/crowd-locked.ts')).locked,
   'crowd-projects': async () => (await import('../../internal/bench/crowd.ts')).many,
   'crowd-killed': async () => (await import('../../internal/bench/crowd.ts')).killed,
   'crowd-history': async () => (await import('../../internal/bench/crowd-history.ts')).history,

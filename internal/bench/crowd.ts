@@ -1,5 +1,5 @@
-// A crowd in which nobody waits for a stranger: projects with backlogs beside one that has none, a project that is locked
-// beside those that are not, many small projects beside a large one, and a daemon that is killed among others.
+// A crowd in which nobody waits for a stranger: projects with backlogs beside one that has none, many small projects beside
+// a large one, and a daemon that is killed among others.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -8,9 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { recordEvents } from '../adapters/store/events/events.ts';
 import type { NewEvent } from '../adapters/store/events/new-event.ts';
-import { inProject } from '../adapters/store/routing/project-lock.ts';
 import { unroutedSql, markOf } from '../adapters/store/routing/routing.ts';
-import { lockRouting } from '../adapters/store/routing/routing-lock.ts';
 import { migrate } from '../adapters/store/schema/migrate.ts';
 import { type Database, openDatabase } from '../adapters/store/store.ts';
 import { timeOrderedId } from '../base/runtime.ts';
@@ -147,43 +145,6 @@ export const backlog: Bench = {
     bench.ratio('one event beside four backlogs / when it is quiet', ms(median(times)), steadyMs(quiet), 5);
     // Stands for the 300 ms that are asked besides, where one event alone takes 25.
     bench.ratio('the slowest of them / the same', ms(Math.max(...times)), steadyMs(quiet), 12);
-  },
-};
-
-export const locked: Bench = {
-  name: 'crowd-locked',
-  title: 'one project is locked, and calls of others go on',
-  run: async (bench) => {
-    const url = await database(bench);
-    const ctx = router(bench, url);
-    const other = openDatabase({ url, log: silent });
-    bench.atEnd(() => other.close());
-    const [held = '', free = ''] = await makeProjects(ctx.db, 2, 1);
-    const { calls } = ctx.db;
-    const call = async (): Promise<number> => {
-      const start = performance.now();
-      await inProject(calls, free, (tx) => tx.query('select 1'));
-      return performance.now() - start;
-    };
-    const p99 = (times: readonly number[]): number =>
-      times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? NaN;
-    await several(500, call);
-    const quiet = await several(3_000, call);
-    let busy = 0;
-    const crowd: number[] = [];
-    await other.tx(async (tx) => {
-      await lockRouting(tx, held);
-      const until = performance.now() + 8_000;
-      const knocking = Array.from({ length: 12 }, async () => {
-        while (performance.now() < until) {
-          await inProject(calls, held, async () => undefined).catch(() => (busy += 1));
-        }
-      });
-      while (performance.now() < until) crowd.push(await call());
-      await Promise.all(knocking);
-    });
-    if (busy === 0) throw new Error('nobody was told that the project is busy');
-    bench.ratio('p99 of another project, one locked / none', ms(p99(crowd)), steadyMs(quiet, p99), 2);
   },
 };
 
