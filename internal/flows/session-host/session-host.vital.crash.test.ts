@@ -35,10 +35,7 @@ describe('a daemon with no connection left, beside another one, while a project 
 
   it('is not buried, keeps the leases of its sessions, and lets go of one that is taken from it', async () => {
     const { db } = held.daemon.database;
-    const [kept = '', taken = ''] = [
-      await held.start('worker', '!sleep 600000'),
-      await held.start('worker', '!say on'),
-    ];
+    const [kept, taken] = [await held.start('worker', '!sleep 600000'), await held.start('worker', '!say on')];
     await held.until(kept, ({ state }) => state === 'running');
     await held.until(taken, ({ state, said }) => state === 'idle' && said.includes('on'));
     assert.ok(processesOf(taken, held.daemon.dataDir).length > 0);
