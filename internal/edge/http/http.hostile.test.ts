@@ -140,19 +140,39 @@ describe('open streams', () => {
   };
   const project = '/api/v1/orgs/default/projects/default';
 
-  it('end with the right to them: a token that is revoked, a member that is removed', async () => {
+  const org = '/api/v1/orgs/default';
+  /** Somebody of the organization, who administers it, with a token; answers with the token and the way to what they may. */
+  const lend = async (name: string): Promise<{ readonly token: string; readonly membership: string }> => {
+    const { body } = await daemon.api('POST', `${org}/service-accounts`, { name, role: 'admin' });
+    const lent = await daemon.api('POST', `${org}/tokens`, { serviceAccount: name, name: 'w' });
+    assert.equal((await daemon.api('POST', `${org}/members`, { serviceAccount: name, role: 'admin' })).status, 201);
+    return { token: String(lent.body['token']), membership: `${org}/members/${body['id']}` };
+  };
+
+  it('end with the right to them: revoked, removed, lowered, or at its end', async () => {
     const made = await daemon.api('POST', '/api/v1/tokens', { name: 'short' });
     const revoke = () => daemon.api('DELETE', `/api/v1/tokens/${made.body['id']}`);
-    const org = '/api/v1/orgs/default';
-    const worker = await daemon.api('POST', `${org}/service-accounts`, { name: 'worker', role: 'admin' });
-    const lent = await daemon.api('POST', `${org}/tokens`, { serviceAccount: 'worker', name: 'w' });
-    await daemon.api('POST', `${org}/members`, { serviceAccount: 'worker', role: 'admin' });
-    const remove = () => daemon.api('DELETE', `${org}/members/${worker.body['id']}`);
+    const [worker, lowered] = [await lend('worker'), await lend('lowered')];
+    const remove = () => daemon.api('DELETE', worker.membership);
+    const lower = async (): Promise<void> => {
+      const { status, body } = await daemon.api('PATCH', lowered.membership, { role: 'member' });
+      assert.equal(status, 200, JSON.stringify(body));
+    };
     const session = await daemon.api('POST', 'P/agents/open/sessions', { message: 'hello' });
     assert.equal(session.status, 201, JSON.stringify(session.body));
+    const [runs, one] = [`${project}/reconciles/stream`, `${project}/sessions/${session.body['id']}/stream`];
+    const ends = daemon.ctx.runtime.now().getTime() + 2_000;
+    const expiring = await daemon.api('POST', '/api/v1/tokens', {
+      name: 'expiring',
+      expiresAt: new Date(ends).toISOString(),
+    });
+    assert.equal(expiring.status, 201, JSON.stringify(expiring.body));
+    const expire = () => sleep(Math.max(0, ends - daemon.ctx.runtime.now().getTime()));
     const ended = await Promise.all([
-      readOn(`${project}/reconciles/stream`, String(made.body['token']), revoke),
-      readOn(`${project}/sessions/${session.body['id']}/stream`, String(lent.body['token']), remove),
+      readOn(one, String(expiring.body['token']), expire),
+      readOn(runs, String(made.body['token']), revoke),
+      readOn(one, worker.token, remove),
+      readOn(runs, lowered.token, lower),
     ]);
     for (const [text, ms] of ended) {
       assert.match(text, /event: signed-out\ndata: \{\}\n\n$/);
