@@ -1,7 +1,6 @@
 // One git server over HTTP, the only user of undici here: where to connect (private-network rule, proxy, own
 // certificates), as whom (Basic, one refresh), how long (headers, idle, whole), and where to when it has moved
-// (redirects of the discovery request alone, without credentials elsewhere). Statuses become conditions. Above that, what
-// the server is asked: which refs, which objects.
+// (redirects of the discovery request alone, without credentials elsewhere). Statuses become conditions. Above that: which refs, which objects.
 
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
@@ -9,6 +8,7 @@ import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/ne
 import { chunksOf } from './answer-body.ts';
 import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, tooLarge } from './types.ts';
 import type { GitObject } from './objects.ts';
+import { inPieces, PackBytes } from './pack-bytes.ts';
 import { type BaseLookup, readPack } from './pack-reader.ts';
 import {
   type Capabilities,
@@ -345,15 +345,15 @@ export class GitWire {
     more: { readonly packBytes?: number; readonly lookup?: BaseLookup } = {},
   ): Promise<Map<string, GitObject>> {
     const limit = more.packBytes ?? this.#caps.packBytes;
-    const chunks: Buffer[] = [];
-    for await (const chunk of this.pack(request, signal, limit)) chunks.push(chunk);
-    return readPack(Buffer.concat(chunks), this.#caps, more.lookup);
+    const pack = new PackBytes();
+    for await (const piece of this.pack(request, signal, limit)) pack.add(piece);
+    return readPack(pack, this.#caps, more.lookup);
   }
 
   /** The bytes of a pack as they come, at most `limit` of them. */
   async *pack(request: FetchRequest, signal: AbortSignal, limit: number): AsyncGenerator<Buffer> {
     const body = await this.#post(fetchRequest(request), 2, signal);
-    yield* bounded(fetchedPack(framesOf(body, limit)), limit, 'the pack');
+    yield* inPieces(bounded(fetchedPack(framesOf(body, limit)), limit, 'the pack'));
   }
 
   /** The whole tree of one commit from a server of version 0 or 1. */
@@ -365,7 +365,7 @@ export class GitWire {
       );
     }
     const body = await this.#post(oldFetchRequest(oid, offered.capabilities), 0, signal);
-    yield* bounded(oldFetchedPack(framesOf(body, limit)), limit, 'the pack');
+    yield* inPieces(bounded(oldFetchedPack(framesOf(body, limit)), limit, 'the pack'));
   }
 
   async #post(body: Buffer, protocol: 0 | 2, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {

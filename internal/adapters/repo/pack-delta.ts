@@ -1,6 +1,7 @@
-// Deltas of a pack: a recipe of copies and insertions that turns a base object into another. Pure; the size of the
-// result is known, and judged by the caller, before anything is allocated.
+// Deltas of a pack: a recipe of copies and insertions that turns a base object into another. The size of the result is
+// known, and judged by the caller, before anything is allocated.
 
+import { inSlices } from '../../base/concurrency.ts';
 import { RepoCondition } from './types.ts';
 
 export interface DeltaSizes {
@@ -17,14 +18,26 @@ export function deltaSizes(delta: Buffer): DeltaSizes {
   return { baseBytes: base.value, resultBytes: result.value, at: result.next };
 }
 
-/** Applies a delta. Every copy and insertion must lie inside the base and fill the result exactly. */
-export function applyDelta(base: Buffer, delta: Buffer): Buffer {
+/** Instructions between two looks at the clock: each may make a single byte of millions. */
+const stepInstructions = 4_096;
+
+/**
+ * Applies a delta, with turns of the event loop. Every copy and insertion must lie inside the base and fill the result exactly.
+ * The result is written to `room` where that is given and large enough.
+ */
+export function applyDelta(base: Buffer, delta: Buffer, room?: Buffer): Promise<Buffer> {
+  return inSlices(stepsOf(base, delta, room));
+}
+
+function* stepsOf(base: Buffer, delta: Buffer, room: Buffer = Buffer.alloc(0)): Generator<void, Buffer> {
   const sizes = deltaSizes(delta);
   if (sizes.baseBytes !== base.length) throw badDelta();
-  const result = Buffer.allocUnsafe(sizes.resultBytes);
+  const bytes = sizes.resultBytes;
+  const result = room.length >= bytes ? room.subarray(0, bytes) : Buffer.allocUnsafe(bytes);
   let at = sizes.at;
   let filled = 0;
-  while (at < delta.length) {
+  for (let steps = 1; at < delta.length; steps += 1) {
+    if (steps % stepInstructions === 0) yield;
     const op = delta[at] as number;
     at += 1;
     if (op === 0) throw badDelta();

@@ -2,11 +2,11 @@
 // and every object id are recomputed, chains of deltas are bounded, and nothing that cannot be resolved vanishes
 // quietly. A pack that may be large is read by spool-pack.ts instead.
 
-import { createHash } from 'node:crypto';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { inflateSync } from 'node:zlib';
 import { gitId } from '../../base/hash.ts';
 import type { GitObject, ObjectType } from './objects.ts';
+import { PackBytes } from './pack-bytes.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
 import { RepoCondition, tooLarge } from './types.ts';
 
@@ -50,6 +50,11 @@ const types: readonly (EntryHeader['type'] | null)[] = [
   'ofs-delta',
   'ref-delta',
 ];
+
+/** Of what is inflated at a time. */
+const roomBytesMax = (2 << 20) + 1;
+/** A header has at most so many bytes. */
+const headBytes = 64;
 
 /** Number of objects that a pack says it holds. */
 export function packObjectCount(head: Buffer): number {
@@ -98,7 +103,8 @@ export function entryHeader(bytes: Buffer, start: number, origin = 0): EntryHead
 /** Inflates exactly `size` bytes at `at` and says where the next entry begins. */
 export function inflateEntry(bytes: Buffer, at: number, size: number): { data: Buffer; next: number } {
   try {
-    const chunkSize = Math.min(Math.max(size, 64), 1 << 20);
+    // One more than there is: a room that is filled to its end is followed by a second one.
+    const chunkSize = Math.min(Math.max(size + 1, 64), roomBytesMax);
     const result = inflateSync(bytes.subarray(at), { info: true, maxOutputLength: Math.max(size, 1), chunkSize });
     const { buffer, engine } = result as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
     if (buffer.length !== size) throw badPack('an object is not of the size it claims');
@@ -120,29 +126,42 @@ export function sizeLimit(type: EntryHeader['type'], limits: PackLimits): number
  * All objects of a pack by recomputed id. Throws `too-large` past a limit and `corrupt` for all that does not fit,
  * including a delta whose base neither the pack nor `lookup` has.
  */
-export async function readPack(pack: Buffer, limits: PackLimits, lookup?: BaseLookup): Promise<Map<string, GitObject>> {
+export async function readPack(
+  given: Buffer | PackBytes,
+  limits: PackLimits,
+  lookup?: BaseLookup,
+): Promise<Map<string, GitObject>> {
+  const pack = given instanceof PackBytes ? given : PackBytes.of(given);
   if (pack.length < 32) throw badPack('it is too short');
-  const count = packObjectCount(pack);
+  const count = packObjectCount(pack.read(0, 12));
   if (count > limits.objects) throw tooLarge(`the pack holds ${count} objects`, limits.objects);
-  const end = pack.length - 20;
-  const trailer = createHash('sha1').update(pack.subarray(0, end)).digest();
-  if (!trailer.equals(pack.subarray(end))) throw badPack('its checksum does not fit');
+  if (!pack.isSound()) throw badPack('its checksum does not fit');
   const reader = new Resolver(limits);
   let at = 12;
-  const body = pack.subarray(0, end);
   for (let index = 0; index < count; index += 1) {
-    const header = entryHeader(body, at);
+    const header = entryHeader(pack.read(at, headBytes), at, at);
     if (header.size > sizeLimit(header.type, limits)) {
       throw tooLarge(`a ${header.type} of ${header.size} bytes`, sizeLimit(header.type, limits));
     }
     if (reader.spend(header.size)) await yieldToEventLoop();
-    const { data, next } = inflateEntry(body, header.dataAt, header.size);
+    const { data, next } = inflateNext(pack, header);
     reader.add(at, header, data);
-    at = next;
+    at = header.dataAt + next;
   }
-  if (at !== end) throw badPack('it holds more than it says');
+  if (at !== pack.end) throw badPack('it holds more than it says');
   await reader.resolveAll(lookup);
   return reader.objects;
+}
+
+/** Mostly little more than its size is there; deflate's own worst case is doubled for writers that flush often. */
+function inflateNext(pack: PackBytes, { dataAt, size }: EntryHeader): { data: Buffer; next: number } {
+  const few = size + (size >> 3) + 4_096;
+  try {
+    return inflateEntry(pack.read(dataAt, few), 0, size);
+  } catch (error) {
+    if (dataAt + few >= pack.end) throw error;
+    return inflateEntry(pack.read(dataAt, size * 2 + 4_096), 0, size);
+  }
 }
 
 class Resolver {
@@ -203,21 +222,20 @@ class Resolver {
           rest.push(delta);
           continue;
         }
-        if (this.#build(delta, base, base.object)) await yieldToEventLoop();
+        await this.#build(delta, base, base.object);
       }
       this.#deltas = rest;
     }
   }
 
-  #build(delta: Pending, base: Pending, object: GitObject): boolean {
+  async #build(delta: Pending, base: Pending, object: GitObject): Promise<void> {
     if (base.depth + 1 > this.#limits.deltaDepth)
       throw badPack(`a chain of more than ${this.#limits.deltaDepth} deltas`);
     const { resultBytes } = deltaSizes(delta.data);
     const limit = sizeLimit(object.type, this.#limits);
     if (resultBytes > limit) throw tooLarge(`a ${object.type} of ${resultBytes} bytes`, limit);
-    const pause = this.spend(resultBytes);
-    this.#settle(delta, { type: object.type, bytes: applyDelta(object.bytes, delta.data) }, base.depth + 1);
-    return pause;
+    if (this.spend(resultBytes)) await yieldToEventLoop();
+    this.#settle(delta, { type: object.type, bytes: await applyDelta(object.bytes, delta.data) }, base.depth + 1);
   }
 
   #settle(pending: Pending, object: GitObject, depth: number): void {

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { gitId } from '../../base/hash.ts';
 import fc from 'fast-check';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
+import { inPieces } from './pack-bytes.ts';
 import { type PackLimits, readPack } from './pack-reader.ts';
 import { SpoolPack } from './spool-pack.ts';
 import { condition, ofsDelta, packOf, refDelta, sizeBytes, temporary, wholeEntry } from './test-support.ts';
@@ -191,4 +192,33 @@ test('what git packs is read as git reads it, with deltas of both kinds, in memo
       if (type === 'tree') assert.deepEqual((await spool.small(oid))?.bytes, objects.get(oid)?.bytes);
     assert.equal(await spool.small('f'.repeat(40)), undefined);
   }
+});
+
+test('a recipe of single bytes lets others run while it is followed, in memory and spooled', async (t) => {
+  const many = 3_000_000;
+  const steps = Buffer.alloc(2 * many, Buffer.from([0x90, 1]));
+  const base = wholeEntry('tree', Buffer.alloc(8));
+  const delta = Buffer.concat([sizeBytes(8), sizeBytes(many), steps]);
+  const pack = packOf([base, ofsDelta(base.length, delta)]);
+  const spool = await spooled(t, pack);
+  for (const read of [() => readPack(pack, limits), () => spool.small(gitId('tree', Buffer.alloc(many)))]) {
+    let turns = 0;
+    let next = setImmediate(function turn() {
+      turns += 1;
+      next = setImmediate(turn);
+    });
+    assert.ok((await read()) !== undefined);
+    clearImmediate(next);
+    // By turns of ten milliseconds, of what takes some hundred.
+    assert.ok(turns > 6, `${turns} turns`);
+  }
+});
+
+test('parts of a byte each are taken together, and read as one', async () => {
+  const pack = packOf([wholeEntry('blob', randomBytes(100_000))]);
+  const bytes = async function* () {
+    for (let at = 0; at < pack.length; at += 1) yield pack.subarray(at, at + 1);
+  };
+  const pieces = await Array.fromAsync(inPieces(bytes()));
+  assert.deepEqual([pieces.length, Buffer.concat(pieces).equals(pack)], [2, true]);
 });
