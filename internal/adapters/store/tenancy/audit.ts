@@ -94,10 +94,21 @@ export interface AuditFilter {
   readonly until?: Date | undefined;
 }
 
+// Entries are read in the order of their numbers, and what a time excludes is not walked through. A number is drawn when an
+// entry is written and its time is when its transaction began, which is never as much as an hour earlier: so the number of
+// an entry that is older than that is below those of all from a time on.
+const slack = `interval '1 hour'`;
+const lastBefore = (time: string): string => `coalesce(
+    (select b.id from svc.audit b where b.at < ${time} - ${slack} order by b.at desc limit 1), 0)`;
+const firstAfter = (time: string): string => `coalesce(
+    (select b.id from svc.audit b where b.at >= ${time} + ${slack} order by b.at limit 1), 9223372036854775807)`;
+
 const filterSql = `org_id = $1::uuid and ($2::uuid is null or project_id = $2::uuid)
   and ($3::text is null or action = $3::text) and ($4::text is null or subject_name = $4::text)
   and ($5::text is null or principal_name = $5::text) and ($8::uuid is null or principal_id = $8::uuid)
-  and ($6::timestamptz is null or at >= $6::timestamptz) and ($7::timestamptz is null or at < $7::timestamptz)`;
+  and ($6::timestamptz is null or at >= $6::timestamptz) and ($7::timestamptz is null or at < $7::timestamptz)
+  and ($6::timestamptz is null or id > ${lastBefore('$6::timestamptz')})
+  and ($7::timestamptz is null or id < ${firstAfter('$7::timestamptz')})`;
 
 const filterValues = (scope: AuditScope, filter: AuditFilter) => [
   scope.orgId,
