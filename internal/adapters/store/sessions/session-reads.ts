@@ -79,14 +79,25 @@ export interface SessionFilter {
   readonly limit: number;
 }
 
-/** A page of a project's sessions, newest first. */
+/**
+ * A page of a project's sessions, newest first. Those of a state that only live ones have are sought among the live ones, and
+ * those of an agent in an order that its index alone has: else they are sought among all that the project has had, where
+ * other projects have many of an agent of that name.
+ */
 export async function listSessions(sql: Sql, projectId: string, filter: SessionFilter): Promise<SessionRow[]> {
+  const [where, order] =
+    filter.agent === undefined
+      ? ['s.project_id = $1::uuid and $2::text is null', '']
+      : [
+          '(s.project_id, s.agent) >= ($1::uuid, $2::text) and (s.project_id, s.agent) <= ($1::uuid, $2::text)',
+          's.project_id, s.agent, ',
+        ];
   const { rows } = await sql.query<SessionRow>(
     `with ${queueText} select ${selected} from ${from}
-      where s.project_id = $1::uuid and ($2::text is null or s.agent = $2::text)
-        and ($3::text is null or s.state = $3::text) and ($4::boolean is null or s.live = $4::boolean)
+      where ${where} and ($3::text is null or s.state = $3::text) and ($4::boolean is null or s.live = $4::boolean)
+        and ($3::text is null or s.live = ($3::text not in ('archived', 'replaced', 'failed')))
         and ($5::uuid is null or s.id < $5::uuid)
-      order by s.id desc limit $6::int`,
+      order by ${order}s.id desc limit $6::int`,
     [projectId, filter.agent ?? null, filter.state ?? null, filter.live ?? null, filter.before ?? null, filter.limit],
   );
   return rows;
