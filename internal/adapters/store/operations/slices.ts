@@ -80,6 +80,8 @@ const upToSql = (number: string, group: string): string => `(select min(upto)::t
     select max(${number}) as upto from looked group by ${group} having count(*) filter (where isbefore) >= ${slice.each}) more)`;
 
 // Runs that may go: of each owner the oldest few, of held ones as many, behind the newest that stay.
+// They are asked for in an order that the index of their kind alone has: by their number alone they are sought among the runs
+// of all owners, where one of them has few.
 const runsSql = (owners: string, ofOwner: string): string => `with owners as materialized (
     select id from ${owners} where $3::uuid is null or id > $3::uuid order by id limit ${slice.owners}
   ), looked as materialized (${kinds
@@ -89,10 +91,12 @@ const runsSql = (owners: string, ofOwner: string): string => `with owners as mat
            old.started_at < $1::timestamptz as isbefore
       from owners o
       cross join lateral (
-        select r.seq from svc.reconciles r where ${ofOwner} and ${kind} order by r.seq desc offset $2::int limit 1) newest
+        select r.seq from svc.reconciles r where ${ofOwner} and ${kind}
+         order by r.repository_id, r.seq desc offset $2::int limit 1) newest
       cross join lateral (
         select r.id, r.started_at, r.finished_at, r.seq from svc.reconciles r
-         where ${ofOwner} and ${kind} and r.seq > $4::bigint order by r.seq limit ${slice.each}) old
+         where ${ofOwner} and ${kind} and r.seq > $4::bigint
+         order by r.repository_id desc, r.seq limit ${slice.each}) old
      where old.seq <= newest.seq`,
     )
     .join(' union all ')}
