@@ -5,12 +5,11 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { after, before, it } from 'node:test';
 import { beginChecks } from '../../adapters/store/sessions/checks.ts';
 import type { CodehostSimulator } from '../../base/testkit/codehost-simulator.ts';
 import type { SimRepository } from '../../base/testkit/codehost-state.ts';
 import type { Api } from '../../base/testkit/daemon.ts';
-import { isLong } from '../../base/testkit/long.ts';
 import { ParkingBench } from '../routing/parking-testkit.ts';
 import { agentFile } from '../sync/sync-testkit.ts';
 import { appKey, branchOff, delivery, hookSecret, newSimulator, openPull } from './plans-testkit.ts';
@@ -61,113 +60,91 @@ const isQuiet = async (): Promise<boolean> =>
         and not exists (select from svc.pull_polls p join svc.repository_states s using (repository_id)
           where p.claimed_by is not null or s.applied_commit is distinct from p.looked_commit) as value`,
   )) === true;
-const isParked = async (kind: string): Promise<boolean> =>
-  (await bench.value<number>('select ends as value from svc.suspects where kind = $1::text', [kind])) === 4;
+const kinds = ['plan', 'look', 'status'] as const;
+const isParked = async (kind: (typeof kinds)[number]): Promise<boolean> =>
+  (await bench.value<boolean>('select exists (select from svc.suspects where kind = $1::text and ends = 4) as value', [
+    kind,
+  ])) === true;
+const all = async (found: readonly Promise<boolean>[]): Promise<boolean> => (await Promise.all(found)).every(Boolean);
 
-/** A person asks for a sync, and nothing ends the process any more. */
-async function release(): Promise<void> {
-  const { api } = (await bench.start()) ?? assert.fail(bench.log());
-  assert.equal((await api('POST', 'P/repositories/sick/sync')).status, 202);
-}
-async function open(api: Api, name: string, branch: string, isTold = true): Promise<number> {
+/** Opens a pull request with an agent of its name; `api` where its delivery arrives. */
+async function open(name: string, branch: string, api?: Api): Promise<number> {
   const repo = repos[name] ?? assert.fail(name);
   await branchOff(repo, branch);
   const files = { [`.svc/agents/${branch}.yaml`]: agentFile(`${name}-${branch}`) };
   const pull = await openPull(sim, repo, { branch, files });
   const { headers, text } = delivery('pull_request', pull.body);
-  if (isTold) assert.ok((await api('POST', intake, text, { token: null, headers })).status < 300);
+  if (api !== undefined) assert.ok((await api('POST', intake, text, { token: null, headers })).status < 300);
   return pull.number;
 }
 const comments = (name: string, number: number): number =>
   (repos[name]?.comments ?? []).filter((one) => one.number === number).length;
 
-/** Half a minute of daemons that start and die; `make test-crash` runs them. */
-const inLongForm = (name: string, test: () => Promise<void>): void => {
-  if (isLong) it(name, test);
-};
-
-describe('a publication that ends the process', () => {
-  it('of a plan is parked until a sync by hand; the plan of another pull request is told', async () => {
-    const numbers: { [name: string]: number } = {};
-    const aborts = await bench.abortsUntil(
-      'plan.tell@acme/sick#1',
-      () => isParked('plan'),
-      async ({ api }) => {
-        for (const name of ['well', 'sick']) numbers[name] = await open(api, name, 'topic').catch(() => 1);
+/** Two checks of the commit that is applied, which the code host has not been told of. */
+async function beginTwoChecks(): Promise<void> {
+  const head = (await repos['well']?.branch('main')) ?? '';
+  const projectId = (await bench.value<string>(`select id::text as value from svc.projects`)) ?? '';
+  const connectionId = (await bench.value<string>(`select id::text as value from svc.connections`)) ?? null;
+  const spec = (name: string) => ({ name, displayName: name, description: 'Reads' }) as const;
+  await bench.database.db.tx((tx) =>
+    beginChecks(tx, new Date(), [
+      {
+        ...{ projectId, connectionId, agentId: randomUUID(), agent: 'reviewer', ordinal: 0, eventId: randomUUID() },
+        ...{ targetKey: 'acme/well#1', headSha: head, sessionId: null },
+        checks: [spec('fine-check'), spec('sick-check')],
       },
-    );
-    assert.equal(aborts, 3);
-    if (comments('well', 1) === 0) {
-      // Its delivery may have met the end of the process.
-      const { api } = (await bench.start('plan.tell@acme/sick#1')) ?? assert.fail(bench.log());
-      await open(api, 'well', 'topic');
-    }
-    assert.ok(await bench.reaches(async () => comments('well', 1) === 1));
-    assert.equal(comments('sick', 1), 0);
-    assert.ok((await bench.parkedBy()).length > 0);
-    await release();
-    assert.ok(await bench.reaches(async () => comments('sick', 1) === 1 && (await isQuiet())));
-    assert.equal(await isParked('plan'), false);
-  });
+    ]),
+  );
+}
+const errorOf = (name: string): Promise<string | null | undefined> =>
+  bench.value<string | null>('select report_error as value from svc.checks where name = $1::text', [name]);
+const checksTold = (): string[] => (repos['well']?.checks ?? []).map((one) => String(one.fields['name']));
 
-  inLongForm('of a status is parked until a sync by hand; that of another commit is told', async () => {
-    await bench.stop();
-    const commit = await repos['sick']?.branch('main');
-    for (const repo of Object.values(repos)) repo.statuses.length = 0;
-    await bench.database.db.query(
-      `update svc.commit_statuses set due_at = now(), version = version + 1, run_id = null, state = null, description = null`,
-    );
-    // What was sent under a key is not sent again under it: of these nothing was.
-    await bench.database.db.query(`delete from svc.calls where alias = 'status'`);
-    const aborts = await bench.abortsUntil(`status.tell@${commit}`, () => isParked('status'));
-    assert.equal(aborts, 3);
-    assert.ok(await bench.reaches(async () => stateAt('well') === 'success'));
-    assert.equal(stateAt('sick'), undefined);
-    await release();
-    assert.ok(await bench.reaches(async () => stateAt('sick') === 'success'));
-  });
+it('a plan, a look, a status and a check that end the process are each parked until a sync by hand; their like is told', async () => {
+  // All of it is there before a daemon takes any.
+  const env = bench.env;
+  bench.env = { ...env, SVC_ROLES: 'api,route' };
+  const { api } = (await bench.start()) ?? assert.fail(bench.log());
+  for (const name of ['well', 'sick']) assert.equal(await open(name, 'topic', api), 1);
+  const planned = `select count(*)::int as value from svc.pull_plans where due_at is not null`;
+  assert.ok(await bench.reaches(async () => (await bench.value<number>(planned)) === 2));
+  // Found by a look alone.
+  for (const name of ['well', 'sick']) assert.equal(await open(name, 'found'), 2);
+  await bench.stop();
+  await bench.database.db.query(`update svc.pull_polls set looked_commit = ''`);
+  const commit = await repos['sick']?.branch('main');
+  for (const repo of Object.values(repos)) repo.statuses.length = 0;
+  await bench.database.db.query(
+    `update svc.commit_statuses set due_at = now(), version = version + 1, run_id = null, state = null, description = null`,
+  );
+  // What was sent under a key is not sent again under it: of these nothing was.
+  await bench.database.db.query(`delete from svc.calls where alias = 'status'`);
+  await beginTwoChecks();
+  bench.env = env;
+  const points = ['plan.tell@acme/sick#1', `look.tell@${sick}`, `status.tell@${commit}`, 'check.tell@sick-check'];
+  const aborts = await bench.abortsUntil(points.join(), async () =>
+    all([...kinds.map(isParked), errorOf('sick-check').then((error) => error === 'ended-the-process')]),
+  );
+  // Of each the third end is one that it came to alone; what was in hand beside another was found out in fewer of its own.
+  assert.ok(aborts >= 2 + points.length && aborts <= 3 * points.length, `${aborts}`);
+  const others = async (): Promise<boolean> =>
+    comments('well', 1) === 1 &&
+    comments('well', 2) === 1 &&
+    stateAt('well') === 'success' &&
+    checksTold().some((name) => name.includes('fine-check'));
+  assert.ok(
+    await bench.reaches(others),
+    JSON.stringify([repos['well']?.comments, repos['well']?.statuses, checksTold()]),
+  );
+  assert.deepEqual([comments('sick', 1), comments('sick', 2), stateAt('sick')], [0, 0, undefined]);
+  assert.ok(!checksTold().some((name) => name.includes('sick-check')));
+  assert.equal(await errorOf('fine-check'), null);
+  assert.equal((await bench.parkedBy()).length, kinds.length);
 
-  inLongForm('of none, a look for pull requests, is parked until a sync by hand; others are looked for', async () => {
-    await bench.stop();
-    const at = { api: async () => assert.fail('nobody is told') };
-    const numbers = {
-      well: await open(at.api, 'well', 'found', false),
-      sick: await open(at.api, 'sick', 'found', false),
-    };
-    await bench.database.db.query(`update svc.pull_polls set looked_commit = ''`);
-    const aborts = await bench.abortsUntil(`look.tell@${sick}`, () => isParked('look'));
-    assert.equal(aborts, 3);
-    assert.ok(await bench.reaches(async () => comments('well', numbers.well) === 1));
-    assert.equal(comments('sick', numbers.sick), 0);
-    await release();
-    assert.ok(await bench.reaches(async () => comments('sick', numbers.sick) === 1));
-  });
-
-  inLongForm('of a check is parked as not reported; another check of the same commit is told', async () => {
-    await bench.stop();
-    const head = (await repos['well']?.branch('main')) ?? '';
-    const projectId = (await bench.value<string>(`select id::text as value from svc.projects`)) ?? '';
-    const connectionId = (await bench.value<string>(`select id::text as value from svc.connections`)) ?? null;
-    const spec = (name: string) => ({ name, displayName: name, description: 'Reads' }) as const;
-    await bench.database.db.tx((tx) =>
-      beginChecks(tx, new Date(), [
-        {
-          ...{ projectId, connectionId, agentId: randomUUID(), agent: 'reviewer', ordinal: 0, eventId: randomUUID() },
-          ...{ targetKey: 'acme/well#1', headSha: head, sessionId: null },
-          checks: [spec('fine-check'), spec('sick-check')],
-        },
-      ]),
-    );
-    const errorOf = (name: string) =>
-      bench.value<string>('select report_error as value from svc.checks where name = $1::text', [name]);
-    const aborts = await bench.abortsUntil(
-      'check.tell@sick-check',
-      async () => (await errorOf('sick-check')) === 'ended-the-process',
-    );
-    assert.equal(aborts, 3);
-    const told = () => (repos['well']?.checks ?? []).map((one) => String(one.fields['name']));
-    assert.ok(await bench.reaches(async () => told().some((name) => name.includes('fine-check'))));
-    assert.ok(!told().some((name) => name.includes('sick-check')));
-    assert.equal(await errorOf('fine-check'), null);
-  });
+  const calm = (await bench.start()) ?? assert.fail(bench.log());
+  assert.equal((await calm.api('POST', 'P/repositories/sick/sync')).status, 202);
+  const isTold = async (): Promise<boolean> =>
+    comments('sick', 1) === 1 && comments('sick', 2) === 1 && stateAt('sick') === 'success' && isQuiet();
+  assert.ok(await bench.reaches(isTold), JSON.stringify([repos['sick']?.comments, repos['sick']?.statuses]));
+  assert.ok(await bench.reaches(async () => !(await Promise.all(kinds.map(isParked))).some(Boolean)));
 });
