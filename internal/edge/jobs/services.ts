@@ -87,7 +87,7 @@ async function startHost(ctx: FlowContext): Promise<Running> {
 
 const hourMs = 60 * 60 * 1_000;
 
-/** Every service of the daemon, started in this order. */
+/** Every service of the daemon, started in this order. What each parks, or why it need not, its row in services.test.ts says. */
 export const services: readonly Service[] = [
   { name: 'repo.poll', roles: ['sync'], start: startPolling },
   { name: 'repo.watch', roles: ['sync'], start: startWatching },

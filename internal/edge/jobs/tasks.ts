@@ -45,7 +45,7 @@ const id = v.pipe(v.string(), v.uuid());
 const ids = v.optional(v.array(id), []);
 const reason = v.picklist(['push', 'poll', 'manual', 'watch', 'resync']);
 
-/** Every task of the daemon. */
+/** Every task of the daemon; why none of them is parked, services.test.ts says. */
 export const tasks: readonly Task[] = [
   defineTask({
     name: 'repo.sync',

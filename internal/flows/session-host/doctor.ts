@@ -49,6 +49,16 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
       }
       return { name: 'failed', status: 'warning', message, hint: `svc session show ${id}` };
     }),
+    ...found.unreplaced.map(({ id, agent, live }): SessionCheck => {
+      const message = `the successor of session ${id} of ${agent} ended the daemon three times in a row and is not made any more (${endedTheProcess})`;
+      const start = `svc agent start ${agent}`;
+      return {
+        name: 'parked',
+        status: 'error',
+        message,
+        hint: live ? `svc session archive ${id}, then ${start}` : `${start} begins another one`,
+      };
+    }),
     ...found.asking.map(({ id, agent, permission, title }): SessionCheck => {
       const message = `session ${id} of ${agent} waits for an answer: ${title}`;
       return { name: 'permission', status: 'warning', message, hint: `svc session allow ${id} ${permission}` };

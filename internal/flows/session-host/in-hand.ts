@@ -1,9 +1,10 @@
-// A launch that may end the process: noted before it begins, tried with nothing beside it after two unclean ends in a row, and
-// after a third the session is failed (docs/reference/sessions.md#states). What ends the process later, in a turn, wears the turn's
-// messages out.
+// A launch that may end the process, and the making of a successor, which reads what once came in: noted before it begins, tried
+// with nothing beside it after two unclean ends in a row, and after a third the session is failed (docs/reference/sessions.md#states),
+// the slot left as it is. What ends the process later, in a turn, wears the turn's messages out.
 
-import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
+import { clearSuspects, parkedSuspect } from '../../adapters/store/operations/in-hand.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import { type ReplaceableSlot, successorSuspect } from '../../adapters/store/sessions/upkeep.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
 import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, putDown, takeInHand } from '../in-hand.ts';
@@ -15,36 +16,66 @@ export class Parked extends Error {
   }
 }
 
-/** Launches as the session's past allows: beside others, alone, or not at all. Throws Parked, and what \`act\` throws. */
-export async function withLaunchInHand<T>(
+/** Launches as the session's past allows: beside others, alone, or not at all. Throws Parked, and what `act` throws. */
+export function withLaunchInHand<T>(ctx: FlowContext, session: ClaimedSession, act: () => Promise<T>): Promise<T> {
+  const { sessionId: id, agent } = session;
+  const parked = async (): Promise<never> => {
+    ctx.runtime.log.error({ sessionId: id, agent }, 'session.parked');
+    await clearSuspects(ctx.db, 'session', [id]);
+    throw new Parked();
+  };
+  return inHand(ctx, session, { id, point: 'session.launch', act, parked });
+}
+
+/** Makes a successor in the same ways. One that is parked is passed by until its agent has another revision or session. */
+export function withSuccessorInHand(ctx: FlowContext, slot: ReplaceableSlot, act: () => Promise<void>): Promise<void> {
+  const id = successorSuspect(slot);
+  const { sessionId, agent } = slot;
+  const parked = async (): Promise<void> => {
+    const isNew = await parkedSuspect(ctx.db, 'session', id);
+    if (isNew) ctx.runtime.log.error({ sessionId, agent }, 'session.successor_parked');
+  };
+  return inHand(ctx, slot, { id, point: 'session.replace', act, parked });
+}
+
+interface Piece<T> {
+  readonly id: string;
+  /** Where a test has it end the process. */
+  readonly point: string;
+  act(): Promise<T>;
+  /** In place of `act`, after the third unclean end. */
+  parked(): Promise<T>;
+}
+
+async function inHand<T>(
   ctx: FlowContext,
-  session: ClaimedSession,
-  act: () => Promise<T>,
+  { sessionId, agent }: Pick<ReplaceableSlot, 'sessionId' | 'agent'>,
+  { id, point, act, parked }: Piece<T>,
 ): Promise<T> {
-  const { sessionId, agent } = session;
-  const taken = { kind: 'session', lane: `session:${sessionId}`, ids: [sessionId] } as const;
-  const ends = (await takeInHand(ctx, taken)).get(sessionId) ?? 0;
+  const { log } = ctx.runtime;
+  const taken = { kind: 'session', lane: `session:${id}`, ids: [id] } as const;
+  const ends = (await takeInHand(ctx, taken)).get(id) ?? 0;
   const run = async (): Promise<T> => {
-    failpoint('session.launch', agent);
-    return act();
+    failpoint(point, agent);
+    try {
+      return await act();
+    } finally {
+      // However it ended, it did so by itself.
+      if (ends > 0) await clearSuspects(ctx.db, 'session', [id]);
+    }
   };
   try {
-    if (ends >= parkedAtEnds) {
-      ctx.runtime.log.error({ sessionId, agent }, 'session.parked');
-      throw new Parked();
-    }
+    if (ends >= parkedAtEnds) return await parked();
     if (ends < aloneAtEnds) {
       const leave = await gateOf(ctx).enter();
       return await run().finally(leave);
     }
-    ctx.runtime.log.warn({ sessionId, agent }, 'session.tried_alone');
+    log.warn({ sessionId, agent, at: point }, 'session.tried_alone');
     return await gateOf(ctx).alone(async () => {
       await takeInHand(ctx, { ...taken, alone: true });
       return run();
     });
   } finally {
-    // However the launch ended, it did so by itself.
     await putDown(ctx, taken.lane);
-    if (ends > 0) await clearSuspects(ctx.db, 'session', [sessionId]);
   }
 }

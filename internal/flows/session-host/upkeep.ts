@@ -19,6 +19,7 @@ import { sessionStates, isLive, successorAfterMs } from '../../core/session/sess
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
+import { withSuccessorInHand } from './in-hand.ts';
 import { modelOf } from './model.ts';
 import { dropOldWork } from './snapshots.ts';
 import { endSession, type NewSession, renderRefs, takeOver } from '../sessions/sessions.ts';
@@ -40,7 +41,8 @@ export async function upkeepTurn(ctx: FlowContext): Promise<void> {
   }
   await dropOldWork(ctx);
   await dropHolds(ctx.db);
-  for (const slot of await replaceableSlots(ctx.db, null)) if (isDue(ctx, slot)) await replace(ctx, slot);
+  for (const slot of await replaceableSlots(ctx.db, null))
+    if (isDue(ctx, slot)) await withSuccessorInHand(ctx, slot, () => replace(ctx, slot));
 }
 
 /** Sessions that live, after their gauge is set. */

@@ -121,12 +121,13 @@ export async function releaseParked(tx: Sql, repositoryId: string): Promise<void
   );
 }
 
-/** Forgets tellings of which nothing was heard since then; the caller goes on until it deletes less than `limit`. */
+/** Forgets tellings and successors of which nothing was heard since then; the caller goes on until it deletes less than `limit`. */
 export async function forgetSuspects(tx: Sql, before: Date, limit: number): Promise<number> {
   const { rowCount } = await tx.query(
     `delete from svc.suspects where (kind, id) in (
        select kind, id from svc.suspects
-        where kind in ('plan', 'look', 'status', 'notice', 'check', 'call') and ended_at < $1::timestamptz limit $2::int)`,
+        where (kind in ('plan', 'look', 'status', 'notice', 'check', 'call') or (kind = 'session' and id like 'successor:%'))
+          and ended_at < $1::timestamptz limit $2::int)`,
     [before, limit],
   );
   return rowCount;

@@ -2,7 +2,7 @@
 
 import type { Harness, ModelProvider } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
-import { fromTheLastOf } from './upkeep.ts';
+import { fromTheLastOf, suspectText } from './upkeep.ts';
 
 export interface SessionTroubles {
   /** Agents of the project by what they run on. `provider` null: the harness's default. */
@@ -13,6 +13,8 @@ export interface SessionTroubles {
   readonly blocked: readonly { id: string; agent: string; reason: string }[];
   /** Agents whose latest session failed within the day, has failed to launch, or is idle after a message was given up. */
   readonly failing: readonly { id: string; agent: string; state: string; reason: string }[];
+  /** Whose successor ended the process again and again, and is not made any more. */
+  readonly unreplaced: readonly { id: string; agent: string; live: boolean }[];
   /** Requests of harnesses that a person has to answer. */
   readonly asking: readonly { id: string; agent: string; permission: string; title: string }[];
 }
@@ -46,6 +48,16 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
          or s.state in ('queued', 'suspended') and s.failures > 0 or s.state = 'idle' and s.reason is not null) order by s.id desc limit ${shownMax}`,
     [projectId, now],
   );
+  const unreplaced = await sql.query<SessionTroubles['unreplaced'][number]>(
+    `select s.id, s.agent, s.live from svc.suspects p cross join lateral (
+         select id, project_id, agent_id, agent, live, state from svc.sessions where id = split_part(p.id, ':', 2)::uuid limit 1) s
+       join svc.agents a on a.id = s.agent_id
+      where p.kind = 'session' and p.ends > 3 and p.id like 'successor:%'
+        and s.project_id = $1::uuid and p.id = ${suspectText('s.id', 'a.revision')}
+        and (s.live or s.state = 'failed' and s.id = (select id from svc.sessions where ${fromTheLastOf('a')} limit 1))
+      order by s.id desc limit ${shownMax}`,
+    [projectId],
+  );
   const asking = await sql.query<SessionTroubles['asking'][number]>(
     `select s.id, s.agent, q.id as permission, q.title from svc.permissions q join svc.sessions s on s.id = q.session_id
       where s.project_id = $1::uuid and q.state = 'open' order by q.created_at, q.id limit ${shownMax}`,
@@ -56,6 +68,7 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
     waiting: waiting.rows,
     blocked: blocked.rows,
     failing: failing.rows,
+    unreplaced: unreplaced.rows,
     asking: asking.rows,
   };
 }

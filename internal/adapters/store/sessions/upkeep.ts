@@ -75,6 +75,10 @@ export async function liveByState(sql: Sql): Promise<ReadonlyMap<string, number>
   return new Map(rows.map((row) => [row.state, row.count]));
 }
 
+/** SQL of what `successorSuspect` says. */
+export const suspectText = (sessionId: string, revision: string): string =>
+  `concat_ws(':', 'successor', ${sessionId}, ${revision})`;
+
 /** Failures one after another that are counted: what they lead to is the same from there on. */
 const failuresCounted = 32;
 
@@ -124,6 +128,10 @@ const replaceableText = `with auto as (
            (select e.target_key from svc.events e
              where found.why = 'failed' and e.id = s.event_id and e.target_type = 'chat.thread')) as thread
     from found join svc.sessions s on s.id = found."sessionId"`;
+
+/** Of what `svc.suspects` knows the making of a successor by: another revision, or another session in the slot, is another one. */
+export const successorSuspect = ({ sessionId, revision }: Pick<ReplaceableSlot, 'sessionId' | 'revision'>): string =>
+  `successor:${sessionId}:${revision}`;
 
 /** Slots of agents with `replace: auto` that want a successor; with an id, of that agent alone. */
 export async function replaceableSlots(sql: Sql, agentId: string | null): Promise<ReplaceableSlot[]> {
