@@ -13,7 +13,6 @@ const every = { pollMs: 1_000, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_0
 export async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const { log } = ctx.runtime;
   const lane = new SyncLane(ctx, log);
-  await lane.load();
   await scheduleAll(ctx);
   // Taking over is tried again every few seconds: a daemon starts also while it is not possible.
   const loops = [

@@ -294,7 +294,7 @@ describe('git servers that swallow and trickle', () => {
     assert.equal(word((await ended(bench.daemon, run))['status']), 'failed');
   });
 
-  it('several repositories of one server that cannot reach it pause the server, and one that can ends that', async () => {
+  it('several repositories of one server that cannot reach it pause the server, and a first sync and one by hand do not wait', async () => {
     const { db } = bench.daemon.ctx;
     const { server, url } = await startDullServer(false);
     await new Promise((resolve) => server.close(resolve));
@@ -332,7 +332,8 @@ describe('a run that is just being taken in hand', () => {
     const { ctx } = bench.daemon;
     const lane = new SyncLane(ctx, ctx.runtime.log);
     const [id, other] = [randomUUID(), randomUUID()];
-    lane.start({ id, reason: 'manual', isAsked: true, hint: null, host: null });
+    const server = { host: null, hostFailures: null, hostPausedMs: 0 };
+    lane.start({ id, reason: 'manual', isAsked: true, hint: null, ...server });
     assert.deepEqual([lane.owns(randomUUID(), id), lane.owns(randomUUID(), other)], [true, false]);
     await lane.stop();
     assert.equal(lane.owns(randomUUID(), id), false);

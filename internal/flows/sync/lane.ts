@@ -105,10 +105,6 @@ export class SyncLane {
     this.#catalog = catalogOf(ctx);
   }
 
-  async load(): Promise<void> {
-    await this.#health.load();
-  }
-
   /** How many more it takes. */
   get room(): number {
     return syncsMax - this.#inHand.size;
@@ -138,6 +134,7 @@ export class SyncLane {
 
   /** Begins the sync of a claimed repository, or has it follow or end the one that is under way. */
   start(due: DueRepository): void {
+    this.#health.hear(due);
     const present = this.#inHand.get(due.id);
     if (present === undefined) return this.#begin(due, performance.now());
     const { task, isApplying, since } = present;

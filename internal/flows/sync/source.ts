@@ -15,7 +15,7 @@ import type {
   Tip,
 } from '../../adapters/repo/types.ts';
 import { readBlobs, storedBlobs } from '../../adapters/store/repositories/snapshots.ts';
-import { pausedHosts, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
+import { type DueRepository, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Limiter } from '../../base/concurrency.ts';
@@ -216,7 +216,7 @@ interface Failing {
   failures: number;
   /** The repository that failed last: once more of the same counts for nothing. */
   last: string;
-  /** By the monotonic clock, in milliseconds. */
+  /** By the monotonic clock, in milliseconds; 0: it was not paused yet. */
   until: number;
 }
 
@@ -228,11 +228,14 @@ export class HostHealth {
     this.#ctx = ctx;
   }
 
-  /** Knows again what was known before a restart. */
-  async load(): Promise<void> {
-    for (const { host, failures, leftMs } of await pausedHosts(this.#ctx.db)) {
-      this.#failing.set(host, { failures, last: '', until: performance.now() + leftMs });
-    }
+  /** Hears with each claim what all daemons know of a server: one that somebody else has paused, or has reached again. */
+  hear({ host, hostFailures, hostPausedMs }: Pick<DueRepository, 'host' | 'hostFailures' | 'hostPausedMs'>): void {
+    if (host === null) return;
+    const known = this.#failing.get(host);
+    if (hostFailures !== null) {
+      const until = performance.now() + hostPausedMs;
+      this.#failing.set(host, { failures: hostFailures, last: known?.last ?? '', until });
+    } else if (known !== undefined && known.until > 0) this.#failing.delete(host);
   }
 
   /** Throws HostPaused where a server is left alone. */

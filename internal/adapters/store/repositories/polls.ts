@@ -29,6 +29,10 @@ export interface DueRepository {
   readonly hint: string | null;
   /** Of its server; null for what lies on this machine. */
   readonly host: string | null;
+  /** Repositories of its server that could not read it, one after the other, where that has paused it; null: nothing did. */
+  readonly hostFailures: number | null;
+  /** For how many milliseconds more it is paused. */
+  readonly hostPausedMs: number;
 }
 
 /** Repositories a second that are looked at when all of them are due at once. */
@@ -94,13 +98,14 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
   const { rows } = await sql.query<DueRepository>(
     `with due as (
        select p.repository_id, p.resync_at <= now() as resync, p.wanted, p.hint, r.interval_seconds,
-              split_part(r.url_key, '/', 1) as host
+              split_part(r.url_key, '/', 1) as host, h.failures,
+              greatest(extract(epoch from h.retry_at - now()) * 1000, 0)::float8 as left_ms
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
          join svc.projects o on o.id = r.project_id and o.archived_at is null
+         left join svc.host_pauses h on h.host = split_part(r.url_key, '/', 1)
         where p.next_at <= now() and (p.claimed_by is null or p.claimed_by = $1::uuid) and not ${syncParked('r.id')}
           and (p.wanted is not null or (not r.suspended and (r.url_key is null or (
-            split_part(r.url_key, '/', 1) <> all($5::text[]) and not exists (
-              select from svc.host_pauses h where h.host = split_part(r.url_key, '/', 1) and h.retry_at > now())))))
+            split_part(r.url_key, '/', 1) <> all($5::text[]) and (h.retry_at is null or h.retry_at <= now())))))
         order by p.wanted is null, p.next_at limit $2::int for update of p skip locked),
      given as (
        update svc.repository_polls p set claimed_by = null
@@ -113,7 +118,8 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
             wanted = null, hint = null, claimed_by = $1::uuid
        from due where p.repository_id = due.repository_id
      returning p.repository_id as id, coalesce(due.wanted, case when due.resync then 'resync' else 'poll' end) as reason,
-       due.wanted is not null as "isAsked", due.hint, due.host`,
+       due.wanted is not null as "isAsked", due.hint, due.host, due.failures as "hostFailures",
+       coalesce(due.left_ms, 0) as "hostPausedMs"`,
     [daemonId, limit, resyncSeconds, spread, full, done],
     'claim-due',
   );
@@ -223,17 +229,6 @@ export async function pauseHost(sql: Sql, host: string, failures: number, afterM
 /** Ends the pause of a server that was reached. */
 export async function resumeHost(sql: Sql, host: string): Promise<void> {
   await sql.query('delete from svc.host_pauses where host = $1::text', [host]);
-}
-
-/** Servers that were paused, with the failures that led to it, and for how many milliseconds more. */
-export async function pausedHosts(
-  sql: Sql,
-): Promise<{ readonly host: string; readonly failures: number; readonly leftMs: number }[]> {
-  const { rows } = await sql.query<{ host: string; failures: number; leftMs: number }>(
-    `select host, failures, greatest(extract(epoch from retry_at - now()) * 1000, 0)::float8 as "leftMs"
-       from svc.host_pauses`,
-  );
-  return rows;
 }
 
 /** Repositories that are due and unclaimed: the length of the queue. */
