@@ -2,6 +2,7 @@
 // what is read at a time is bounded for each server and each repository, not by the sum of them.
 
 import assert from 'node:assert/strict';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { pollTurn, scheduleAll, SyncLane } from './lane.ts';
@@ -25,7 +26,54 @@ async function look({ ctx, lane }: Looker): Promise<void> {
   }
 }
 
-describe('a server that three repositories in a row could not read', () => {
+interface DullRead {
+  readonly port: number;
+  readonly path: string;
+  isOpen: boolean;
+}
+
+/** Servers that take every request and never answer one. */
+class DullServers {
+  /** Every request that they took. */
+  readonly reads: DullRead[] = [];
+  readonly #servers: Server[];
+
+  private constructor(count: number) {
+    this.#servers = Array.from({ length: count }, () =>
+      createServer((socket) => {
+        const port = socket.localPort ?? 0;
+        socket.on('error', () => undefined);
+        socket.once('data', (head: Buffer) => {
+          const read = { port, path: /\/r\d+\.git/.exec(head.toString('latin1'))?.[0] ?? '', isOpen: true };
+          this.reads.push(read);
+          socket.once('close', () => (read.isOpen = false));
+        });
+      }),
+    );
+  }
+
+  static async start(count: number): Promise<DullServers> {
+    const made = new DullServers(count);
+    await Promise.all(
+      made.#servers.map((server) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))),
+    );
+    return made;
+  }
+
+  get ports(): number[] {
+    return this.#servers.map((server) => (server.address() as AddressInfo).port);
+  }
+
+  open(): DullRead[] {
+    return this.reads.filter(({ isOpen }) => isOpen);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  }
+}
+
+describe('servers of git', () => {
   let bench: Bench;
   let other: TestDaemon;
   before(async () => {
@@ -69,12 +117,11 @@ describe('a server that three repositories in a row could not read', () => {
     assert.equal(await isPaused(), true);
   };
 
-  it('waits with the turns of all its repositories at all daemons, and with no sync by hand, until one is read', async () => {
+  it('three repositories in a row that cannot be read pause the turns of all at all daemons, and no sync by hand, until one is read', async () => {
     const [first, second] = [lookerOf(bench.daemon), lookerOf(other)];
-    await look(first);
+    await until('a first read', async () => (await look(first), asked('four') > 0));
     await fail(first);
     const before = asked('four');
-    assert.ok(before > 0);
     await makeDue('four');
     for (const one of [first, second]) await look(one);
     assert.equal(asked('four'), before, 'its turn waits, though nothing is known of itself');
@@ -89,7 +136,7 @@ describe('a server that three repositories in a row could not read', () => {
     assert.ok(asked('four') > since, 'also for the daemon that had paused it');
   });
 
-  it('waits with them after a restart, and after a crash of the database', async () => {
+  it('the pause outlives a restart, and a crash of the database', async () => {
     await fail(lookerOf(bench.daemon));
     const before = asked('four');
     for (const again of [async () => undefined, () => other.ctx.db.query('truncate svc.repository_polls')]) {
@@ -103,5 +150,63 @@ describe('a server that three repositories in a row could not read', () => {
     bench.server.fault = () => null;
     assert.equal((await byHand('four', lookerOf(other)))[0], 'unchanged');
     assert.equal(await isPaused(), false);
+  });
+
+  it('hundreds are read at a time, each for four repositories and each repository once, and one that answers beside them', async (t) => {
+    const { db } = bench.daemon.ctx;
+    const reader = lookerOf(bench.daemon);
+    const dull = await DullServers.start(61);
+    t.after(async () => {
+      await reader.lane.stop();
+      await dull.stop();
+    });
+    const hosts = dull.ports.map((port) => `127.0.0.1:${port}`);
+    // Five of each server, and one of the last.
+    await db.query(
+      `with made as (
+         insert into svc.repositories (id, project_id, name, url, url_key, interval_seconds)
+         select gen_random_uuid(), p.id, 'dull-' || h || '-' || n, 'http://' || host || '/r' || n || '.git',
+                host || '/r' || n, 3600
+           from svc.projects p, unnest($1::text[]) with ordinality as t (host, h), generate_series(1, 5) n
+          where h < 61 or n = 1
+         returning id), polled as (
+         insert into svc.repository_polls (repository_id, next_at) select id, now() from made)
+       insert into svc.repository_states (repository_id) select id from made`,
+      [hosts],
+    );
+    const { begun } = await pollTurn(reader.ctx, reader.lane);
+    assert.ok(begun >= 301, `${begun} begun`);
+    await until('four reads of each and one of the last', async () => dull.open().length >= 241);
+    const repo = await bench.repository('five');
+    const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('five-a') });
+    const body = { name: 'five', url: bench.server.url('five.git'), intervalSeconds: 3600 };
+    assert.equal((await bench.daemon.api('POST', 'P/repositories', body)).status, 201);
+    const { body: sync } = await bench.daemon.api('POST', 'P/repositories/five/sync');
+    await pollTurn(reader.ctx, reader.lane);
+    const run = await ended(bench.daemon, word(sync['reconcileId']));
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', commit]);
+    // No other daemon reads what one has in hand, due or not.
+    await db.query(`update svc.repository_polls set next_at = now() where claimed_by is not null`);
+    await pollTurn(other.ctx, lookerOf(other).lane);
+    const counts = (key: (read: DullRead) => string): number[] => [
+      ...Map.groupBy(dull.reads, key)
+        .values()
+        .map(({ length }) => length),
+    ];
+    assert.deepEqual(
+      [dull.open().length, dull.reads.length],
+      [241, 241],
+      'none was ended for it, and none begun beside it',
+    );
+    assert.deepEqual(counts(({ port }) => `${port}`).sort(), [1, ...Array.from({ length: 60 }, () => 4)]);
+    assert.equal(Math.max(...counts(({ port, path }) => `${port}${path}`)), 1);
+    for (let wish = 2; wish < 5; wish += 1) {
+      assert.equal((await bench.daemon.api('POST', 'P/repositories/dull-61-1/sync')).status, 202);
+      await pollTurn(reader.ctx, reader.lane);
+      const ofLast = (reads: readonly DullRead[]): number => reads.filter(({ port }) => port === dull.ports[60]).length;
+      await until('the newer read in place of the older', async () => {
+        return ofLast(dull.reads) === wish && ofLast(dull.open()) === 1;
+      });
+    }
   });
 });
