@@ -68,9 +68,18 @@ describe('requests that say what they should not', () => {
   it('whatever no endpoint is called is not found', async () => {
     const long = 'a'.repeat(10_000);
     for (const slug of ['none', long, '%00', '%', '%ff', 'caf\u00e9', '..%2f', 'a b'.replace(' ', '%20'), '%zz', '']) {
-      const path = `/api/v1/webhook-endpoints/${slug}/events`;
-      const head = 'host: x\r\ncontent-length: 2\r\nconnection: close';
-      assert.equal(await raw(`POST ${path} HTTP/1.1\r\n${head}\r\n\r\n{}`), 404, slug.slice(0, 20));
+      const send = (method: string, tail: string) => {
+        const head = 'host: x\r\ncontent-length: 2\r\nconnection: close';
+        return raw(`${method} /api/v1/webhook-endpoints/${slug}${tail} HTTP/1.1\r\n${head}\r\n\r\n{}`);
+      };
+      assert.equal(await send('POST', '/events'), 404, slug.slice(0, 20));
+      for (const tail of ['', '/', '/events/', '/events/x', '/%']) {
+        for (const method of ['POST', 'GET']) assert.equal(await send(method, tail), 404, `${method} ${tail}`);
+      }
+      // What could be a name is told which method it would have.
+      for (const method of ['GET', 'PUT', 'DELETE']) {
+        assert.ok([404, 405].includes(await send(method, '/events')), `${method} ${slug.slice(0, 20)}`);
+      }
     }
   });
 

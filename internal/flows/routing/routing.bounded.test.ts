@@ -67,6 +67,19 @@ test('a message goes to many sessions without being put together for each', asyn
   for (const text of told) assert.match(text, /^z{700000}z+\n\[cut: \d+ more bytes\]$/);
 });
 
+test('an initial prompt that repeats what it is given thousands of times is cut at a mebibyte', async () => {
+  await applyAgents(daemon.api, { prompted: { initialPrompt: '{{a}}'.repeat(4_000) } });
+  const input = { a: 'z'.repeat(50_000) };
+  const { status, body } = await daemon.api('POST', 'P/agents/prompted/sessions', { input });
+  assert.equal(status, 201, JSON.stringify(body));
+  const [session] = await sessionsOf(daemon.ctx.db, 'prompted');
+  const text = session?.messages[0]?.text ?? '';
+  assert.equal(text.length, mebibyte);
+  const [line = ''] = /\n\[cut: \d+ more bytes\]$/.exec(text) ?? [];
+  assert.equal(line, `\n[cut: ${4_000 * input.a.length - (mebibyte - line.length)} more bytes]`);
+  assert.equal(session?.title, `${'z'.repeat(79)}…`);
+});
+
 test('a bound that is set lower holds for messages of events and of people', async () => {
   const { file } = daemon.ctx.config;
   const lower = { ...file, sessions: { ...(file['sessions'] as object), messageMaxBytes: 300 } };
