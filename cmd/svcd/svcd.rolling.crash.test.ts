@@ -15,6 +15,8 @@ import { promisify } from 'node:util';
 import { apiClient, readClientFile, spawnDaemon } from '../../internal/base/testkit/daemon.ts';
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
+import { scriptedAgent } from '../../internal/adapters/harness/harness-testkit.ts';
+import { MixedWork } from './rolling-testkit.ts';
 
 const run = promisify(execFile);
 const top = fileURLToPath(new URL('../../', import.meta.url));
@@ -57,7 +59,13 @@ async function upgradeFrom(commit: string): Promise<void> {
     await symlink(join(top, 'node_modules'), join(tree, 'node_modules'));
     const key = join(dir, 'master.key');
     await writeFile(key, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
-    const env = { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: key };
+    const env = {
+      SVC_DATABASE_URL: database.url,
+      SVC_MASTER_KEY_FILE: key,
+      SVC_ALLOW_PRIVATE_NETWORK: 'true',
+      SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
+      SVC_SANDBOX: 'process',
+    };
     const start = (name: string, entry?: string) => {
       const daemon = spawnDaemon({ dataDir: join(dir, name), env, ...(entry !== undefined && { entry }) });
       stops.push(() => daemon.kill('SIGKILL'));
@@ -67,16 +75,20 @@ async function upgradeFrom(commit: string): Promise<void> {
     const oldUrl = (await old.ready).url;
     const api = apiClient(oldUrl, readClientFile(old.dataDir).token);
     const content =
-      'name: worker\nharness: harness-a\nenvironment: {name: default, image: {kind: preset, name: base}}\n' +
+      'name: worker\nharness: harness-b\nenvironment: {name: default, image: {kind: preset, name: base}}\n' +
       'triggers: [{name: hook, event: webhook.received, endpoint: in, auth: {kind: none}, routing: {kind: spawn}, ' +
       "message: 'from {{n}} {{mark}}'}]\n";
     const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/worker.yaml', content }] });
     assert.equal(applied.status, 200, JSON.stringify(applied.body));
     const path = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
+    const work = await MixedWork.start(database.db, dir);
+    stops.push(() => work.stop());
+    await work.begin({ url: oldUrl, api });
 
     const accepted: string[] = [];
     const urls = [oldUrl];
     let isOver = false;
+    stops.push(async () => (isOver = true));
     const traffic = (async () => {
       for (let n = 0; !isOver; n += 1) {
         const url = urls[n % urls.length] ?? oldUrl;
@@ -107,10 +119,19 @@ async function upgradeFrom(commit: string): Promise<void> {
     // Both take some of it, however slow the machine.
     const together = accepted.length + 60;
     while (accepted.length < together) await Promise.race([traffic, sleep(50)]);
+    const sides = [
+      { url: oldUrl, api },
+      { url: nowUrl, api: nowApi },
+    ] as const;
+    await work.push(sides);
+    for (let round = 0; round < 3; round += 1) await work.tick();
     urls.shift();
-    const drained = await old.kill('SIGTERM');
-    assert.equal(drained.code, 0, old.stderr().slice(-2_000));
-    await sleep(500);
+    await work.handOver(sides[1], async () => {
+      const drained = await old.kill('SIGTERM');
+      assert.equal(drained.code, 0, old.stderr().slice(-2_000));
+    });
+    await work.push([sides[1]]);
+    await work.tick();
     isOver = true;
     await traffic;
     const left = async (): Promise<number> =>
