@@ -34,7 +34,7 @@ describe('nothing goes on that has a provider reach what the session could not',
       const got = await ask(route, path, { model: 'v/m', stream: true, ...asked, ...around });
       assert.equal(got.status, 200, got.text);
       const sent = bench.stub.asked.at(-1);
-      assert.ok(sent?.path.endsWith(path), sent?.path);
+      assert.ok(sent !== undefined && sent.path.endsWith(path));
       const usage = path.endsWith('completions') && {
         stream_options: { include_usage: true },
         usage: { include: true },
