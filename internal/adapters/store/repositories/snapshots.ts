@@ -153,8 +153,10 @@ const decompress = promisify(zstdDecompress);
  */
 const smallBytes = 32 * 1024;
 const turnFiles = 100;
-/** What one statement carries at most. */
-const batchBytes = 8 * 1024 * 1024;
+/** What one statement carries of them at most: in a list, each byte is four in memory on its way. */
+const batchBytes = 1024 * 1024;
+/** From this size on a file goes in a statement of its own, as the bytes that it is. */
+const ownBytes = 128 * 1024;
 /** A reused blob that was marked longer ago than this is marked again; the sweep waits twice as long. */
 const markMinutes = 30;
 
@@ -211,6 +213,14 @@ export async function writeBlobs(sql: Sql, blobs: ReadonlyMap<string, Uint8Array
     const content = blobs.get(oid);
     if (content === undefined || stored.has(oid)) continue;
     const packed = await packedBlob(content);
+    if (packed.length >= ownBytes) {
+      // What is before it in the order goes first.
+      await flush();
+      const text =
+        'insert into svc.blobs (oid, size, bytes) values ($1::text, $2::int, $3::bytea) on conflict do nothing';
+      await sql.query(text, [oid, content.length, packed]);
+      continue;
+    }
     if (batch.length % turnFiles === turnFiles - 1) await yieldToEventLoop();
     batch.push({ oid, size: content.length, bytes: packed });
     bytes += packed.length;
