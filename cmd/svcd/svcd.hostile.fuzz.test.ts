@@ -13,16 +13,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { sha256 } from '../../internal/base/hash.ts';
 import { isLong } from '../../internal/base/testkit/long.ts';
-import { slowness } from '../../internal/base/testkit/parsing.ts';
-import { type Cost, type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
+import { type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
 import { json, type StubProvider, startStubProvider } from '../../internal/edge/gateway/testkit.ts';
 import { applyAgents, hook, settled } from '../../internal/flows/routing/routing-testkit.ts';
+import { boundsOf, most, some } from './hostile-bounds-testkit.ts';
 import { harnessLines, modelCalls, toolCalls } from './hostile-session-testkit.ts';
 import { bodies, deliveriesTable, deliveryTypes, manyPrompts, payloads, templates, trees } from './hostile-testkit.ts';
 
-const most = { grownMb: 150, busyMs: 200 } as const;
-/** One that the machine, and not the input, made slow is not so each time. */
-const tries = 3;
 const rawAgent = [process.execPath, join(import.meta.dirname, '../../testdata/raw-agent/agent.ts')];
 const secret = 'the secret of the connection';
 let daemon: MeasuredDaemon;
@@ -52,23 +49,7 @@ after(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-const costs: string[] = [];
-after(() => {
-  if (process.env['SVC_COSTS'] !== undefined)
-    process.stderr.write(`${costs.join('\n')}\n${daemon.log().slice(-4_000)}\n`);
-});
-
-/** Does something up to three times: it is within its bounds at one of them, on a slow core in its time, and the daemon lives. */
-async function isBounded(what: string, act: () => Promise<void>): Promise<void> {
-  const seen: Cost[] = [];
-  for (let at = 0; at < tries; at += 1) {
-    const cost = await daemon.costOf(act);
-    seen.push(cost);
-    costs.push(`${what}: +${cost.grownMb.toFixed(0)} MB, ${cost.busyMs.toFixed(0)} ms (${cost.delayMs.toFixed(0)})`);
-    if (cost.grownMb <= most.grownMb && (cost.busyMs <= most.busyMs || cost.busyMs <= most.busyMs * slowness())) return;
-  }
-  assert.fail(`${what}: ${JSON.stringify(seen)}`);
-}
+const { isBounded } = boundsOf(() => daemon);
 
 const send = async (path: string, body: string | Buffer, headers: { readonly [name: string]: string } = {}) => {
   const response = await fetch(`${daemon.url}${path}`, { method: 'POST', body, headers });
@@ -76,10 +57,6 @@ const send = async (path: string, body: string | Buffer, headers: { readonly [na
   assert.ok(response.status < 500 || response.status === 503, `${response.status} ${text.slice(0, 400)}`);
   return { status: response.status, text };
 };
-
-/** In the short form, those of this share. */
-const some = <T>(cases: { readonly [what: string]: T }, isShort: (what: string) => boolean): [string, T][] =>
-  Object.entries(cases).filter(([what]) => isLong || isShort(what));
 
 async function postAndRoute(path: string, body: string): Promise<void> {
   await send(path, body, { 'content-type': 'application/json' });

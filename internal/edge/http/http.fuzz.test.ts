@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { bodySchemas, sample } from './bodies-testkit.ts';
 import { routeTable } from './http.ts';
 import { createSender, eachOf, type Reply, type Who } from './matrix-testkit.ts';
-import { openApi } from './openapi.ts';
 import type { Route } from './route.ts';
 import { routes } from './routes.ts';
 
@@ -111,39 +111,6 @@ const headerSets: readonly { readonly [name: string]: string }[] = [
   { 'if-none-match': '*', range: 'bytes=0-1' },
 ];
 
-interface JsonSchema {
-  readonly properties?: { readonly [name: string]: JsonSchema };
-  readonly anyOf?: readonly JsonSchema[];
-  readonly oneOf?: readonly JsonSchema[];
-  readonly enum?: readonly unknown[];
-  readonly const?: unknown;
-  readonly type?: string;
-  readonly items?: JsonSchema;
-}
-
-const good: { readonly [name: string]: unknown } = {
-  email: 'x@y.example',
-  url: 'https://h.example/x.git',
-  commit: 'a'.repeat(40),
-  reconcileId: '00000000-0000-4000-8000-000000000000',
-  expiresAt: '2999-01-01T00:00:00Z',
-  files: [{ path: '.svc/agents/a.yaml', content: 'name: a\n' }],
-};
-
-/** Something that a schema might take. */
-function sample(name: string, schema: JsonSchema): unknown {
-  if (name in good) return good[name];
-  if (schema.const !== undefined) return schema.const;
-  if (schema.enum !== undefined) return schema.enum[0];
-  const [first] = schema.anyOf ?? schema.oneOf ?? [];
-  if (first !== undefined) return sample('', first);
-  if (schema.properties !== undefined)
-    return Object.fromEntries(Object.entries(schema.properties).map(([key, one]) => [key, sample(key, one)]));
-  if (schema.type === 'array') return [sample('', schema.items ?? {})];
-  if (schema.type === 'boolean') return false;
-  return schema.type === 'number' || schema.type === 'integer' ? 60 : 'x1';
-}
-
 /** Every way to put one bad value into one place of a good document. */
 function* spoiled(document: unknown): Generator<unknown> {
   for (const value of values) yield value;
@@ -164,7 +131,7 @@ describe('routes that are given what they do not expect', () => {
   let sender: ReturnType<typeof createSender>;
   let who: Who;
   let place: { org: string; project: string };
-  const schemas = new Map<Route, JsonSchema>();
+  const schemas = bodySchemas(table);
   before(async () => {
     daemon = await startTestDaemon({ config: { roles: ['api'], file: { providers: { errtrack } } } });
     sender = createSender(daemon.url);
@@ -172,24 +139,6 @@ describe('routes that are given what they do not expect', () => {
     const project = (await daemon.api('GET', 'P')).body;
     const org = (await daemon.api('GET', '/api/v1/orgs/default')).body;
     place = { org: String(org['id']), project: String(project['id']) };
-    const document = openApi(table, { version: '1', baseUrl: 'http://localhost' }) as unknown as {
-      paths: {
-        [path: string]: { [method: string]: { requestBody?: { content: { [type: string]: { schema: JsonSchema } } } } };
-      };
-      components: { schemas: { [name: string]: JsonSchema } };
-    };
-    const whole = <T>(schema: T): T => {
-      if (Array.isArray(schema)) return schema.map(whole) as T;
-      if (typeof schema !== 'object' || schema === null) return schema;
-      const name = (schema as { $ref?: string }).$ref?.split('/').at(-1);
-      if (name !== undefined) return whole(document.components.schemas[name] as T);
-      return Object.fromEntries(Object.entries(schema).map(([key, one]) => [key, whole(one)])) as T;
-    };
-    for (const route of table) {
-      const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.[route.method.toLowerCase()];
-      const schema = operation?.requestBody?.content['application/json']?.schema;
-      if (schema !== undefined) schemas.set(route, whole(schema));
-    }
   });
   after(async () => {
     sender?.close();
