@@ -20,10 +20,13 @@ setup:
 run: setup ## start svcd on an embedded database with the demo repository (or REPO=<path or url>)
 	@exec scripts/run cmd/demo/main.ts $(if $(REPO),--repo '$(REPO)')
 
+# Of the processes of tests, not of what they start: to start a program takes a process as long as it is large, and what V8 takes
+# for young objects is a third of one.
+SMALL := --max-semi-space-size=2
 # Every test file is a process of its own, and compiles the same modules: cached, that costs half.
 test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
 test: setup ## run the tests (under twelve minutes on two cores), or those of one room with its kill tests: ROOM=core/compile
-	@node --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
+	@node $(SMALL) --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
 
 check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
 
@@ -70,7 +73,7 @@ golden: setup ## regenerate golden files under testdata
 	@node --test --test-update-snapshots $(CORE_TESTS)
 
 test-kill: setup ## the tests that kill processes, at some of their points, and those that draw hostile input (all: make test-crash, test-fuzz)
-	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS) $(FUZZ_TESTS)
+	@node $(SMALL) --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS) $(FUZZ_TESTS)
 
 test-crash: setup ## the long form of the kill tests
 	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)
