@@ -26,7 +26,7 @@ const benches: { readonly [name: string]: () => Promise<Bench> } = {
   'crowd-backlogs': async () => (await import('../../internal/bench/crowd.ts')).backlog,
   'crowd-locked': async () => (await import('../../internal/bench/crowd-locked.ts')).locked,
   'crowd-projects': async () => (await import('../../internal/bench/crowd.ts')).many,
-  'crowd-killed': async () => (await import('../../internal/bench/crowd.ts')).killed,
+  'crowd-killed': async () => (await import('../../internal/bench/crowd-killed.ts')).killed,
   'crowd-history': async () => (await import('../../internal/bench/crowd-history.ts')).history,
   'crowd-daemons': async () => (await import('../../internal/bench/crowd-history.ts')).together,
   broker: async () => (await import('../../internal/bench/broker.ts')).bench,

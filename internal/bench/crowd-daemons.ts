@@ -10,7 +10,7 @@ import { type Api, apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } 
 import { silent } from '../base/testkit/postgres.ts';
 import type { Bencher } from './harness.ts';
 
-interface OneDaemon {
+export interface OneDaemon {
   readonly child: SpawnedDaemon;
   readonly url: string;
   readonly api: Api;

@@ -1,9 +1,7 @@
-// A crowd in which nobody waits for a stranger: projects with backlogs beside one that has none, many small projects beside
-// a large one, and a daemon that is killed among others.
+// A crowd in which nobody waits for a stranger: projects with backlogs beside one that has none, and many small projects
+// beside a large one.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { recordEvents } from '../adapters/store/events/events.ts';
@@ -14,7 +12,6 @@ import { type Database, openDatabase } from '../adapters/store/store.ts';
 import { timeOrderedId } from '../base/runtime.ts';
 import { loadConfig } from '../base/config/config.ts';
 import { createMetrics } from '../base/metrics/metrics.ts';
-import { apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../base/testkit/daemon.ts';
 import { silent } from '../base/testkit/postgres.ts';
 import type { FlowContext } from '../flows/context.ts';
 import { startRouting, wakeRouting } from '../flows/routing/routing.ts';
@@ -25,7 +22,6 @@ const waitingEach = 20_000;
 const turns = 15;
 const projects = 1_000;
 const agentsEach = 100;
-const daemons = 8;
 
 /** A server with the schema; `volatile` where nothing is to be forced to disk. */
 export async function database(bench: Bencher, more: { readonly volatile?: boolean } = {}): Promise<string> {
@@ -173,74 +169,5 @@ export const many: Bench = {
       times.many.push(await drain(all));
     }
     bench.ratio('an event each / one project', ms(median(times.many.slice(1))), medianMs(times.one.slice(1)), 2);
-  },
-};
-
-export const killed: Bench = {
-  name: 'crowd-killed',
-  title: `one of ${daemons} daemons is killed under load`,
-  run: async (bench) => {
-    const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-    bench.atEnd(() => embedded.stop());
-    const key = join(await bench.directory(), 'keys');
-    await writeFile(key, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
-    const start = async (): Promise<{
-      readonly child: SpawnedDaemon;
-      readonly url: string;
-      readonly dataDir: string;
-    }> => {
-      const dataDir = await bench.directory();
-      const env = {
-        ...{ SVC_DATABASE_URL: embedded.url, SVC_MASTER_KEY_FILE: key, SVC_LOG_LEVEL: 'warn' },
-        SVC_ROLES: 'api,route,sync',
-      };
-      const child = spawnDaemon({ dataDir, env });
-      bench.atEnd(async () => void (await child.kill('SIGTERM')));
-      return { child, url: (await child.ready).url, dataDir };
-    };
-    const first = await start();
-    const others = await Promise.all(Array.from({ length: daemons - 1 }, start));
-    const api = apiClient(first.url, readClientFile(first.dataDir).token);
-    const agent = {
-      ...{
-        name: 'bench',
-        harness: 'harness-a',
-        environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
-      },
-      triggers: [{ event: 'webhook.received', endpoint: 'bench', auth: { kind: 'none' }, routing: { kind: 'spawn' } }],
-    };
-    await api('POST', 'P/apply', { files: [{ path: '.svc/agents/bench.yaml', content: JSON.stringify(agent) }] });
-    const { body } = await api('GET', 'P/endpoints/bench');
-    const path = new URL(String(body['ingestUrl'])).pathname;
-    const accepted = new Set<string>();
-    let stopped = false;
-    const sender = async (url: string, name: string): Promise<void> => {
-      for (let n = 0; !stopped; n += 1) {
-        const dedupKey = `${name}-${n}`;
-        const text = JSON.stringify({ dedupKey });
-        const answer = await fetch(`${url}${path}`, { method: 'POST', body: text }).catch(() => undefined);
-        if (answer?.status === 202) accepted.add(dedupKey);
-        await answer?.arrayBuffer();
-        if (answer === undefined) await sleep(20);
-      }
-    };
-    const sending = [first, ...others].flatMap(({ url }, d) => [0, 1, 2, 3].map((n) => sender(url, `${d}-${n}`)));
-    await sleep(3_000);
-    await first.child.kill('SIGKILL');
-    const killedAt = performance.now();
-    stopped = true;
-    await Promise.all(sending);
-    const db = openDatabase({ url: embedded.url, log: silent });
-    bench.atEnd(() => db.close());
-    const count = async (sql: string): Promise<number> => (await db.query<{ n: number }>(sql)).rows[0]?.n ?? NaN;
-    const waiting = `select count(*)::int as n from svc.events where router_status = 'pending'`;
-    while ((await count(waiting)) > 0) await sleep(20);
-    const took = (performance.now() - killedAt) / 1_000;
-    const recorded = await count(`select count(*)::int as n from svc.events where key = 'webhook.received'`);
-    const spawned = await count('select count(distinct event_id)::int as n from svc.sessions');
-    const sessions = await count('select count(*)::int as n from svc.sessions');
-    bench.atMost('until all that waited was routed by the others', took, 10, 's');
-    bench.atMost('events that were answered and are not there', Math.max(0, accepted.size - recorded), 0, 'events');
-    bench.atMost('events without a session, or with two', recorded - spawned + (sessions - spawned), 0, 'events');
   },
 };
