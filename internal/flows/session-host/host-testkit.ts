@@ -127,7 +127,8 @@ async function untilSeen(
     if (now === undefined || now !== mark || performance.now() - lookedAt >= restMs) {
       [mark, lookedAt] = [now, performance.now()];
       const seen = await view(session);
-      if (wanted(seen)) return seen;
+      // Two reads: a session that was idle before the words of its next turn were there is not idle after them.
+      if (wanted(seen) && (seen.state !== 'idle' || (await markOf(daemon, session)) === now)) return seen;
       if (lookedAt - begun > patienceMs) throw new Error(`session ${session} stays ${JSON.stringify(seen, null, 1)}`);
     }
     await sleep(50);

@@ -31,10 +31,16 @@ async function stored(db: Database, session: string): Promise<unknown> {
   return rows[0];
 }
 
+/**
+ * What it said, and then its state: idle after a message's own words were there is the end of that message's turn, where
+ * idle before them could be the end of the turn before it. A host in trouble may not answer; it is asked again then.
+ */
 const read = async (api: Api, session: string): Promise<{ state: string; said: string }> => {
+  const page = await api('GET', `P/sessions/${session}/messages?limit=200&order=desc`);
+  if (page.status === 503) return { state: 'not told', said: '' };
+  assert.equal(page.status, 200, JSON.stringify(page.body));
+  const newest = page.body['items'] as unknown as { kind: string; text: string }[];
   const { body } = await api('GET', `P/sessions/${session}`);
-  const page = (await api('GET', `P/sessions/${session}/messages?limit=200&order=desc`)).body['items'];
-  const newest = page as unknown as { kind: string; text: string }[];
   const said = newest.filter((one) => one.kind === 'text').toReversed();
   return { state: String(body['state']), said: said.map((one) => one.text).join('') };
 };
