@@ -135,7 +135,8 @@ export class Conversation {
       wire = this.mask.apply(failureText(failure));
       this.#wake.fire();
     });
-    let recap = launched.isAmnesic;
+    // With a turn in flight it was told already.
+    let recap = launched.isAmnesic && turn === undefined;
     if (turn !== undefined) {
       const going = launched.connection.goOn({ evidence: laterEvidenceOf(launched, turn.startedAt) });
       const end = await this.#seeThrough(launched, turn, going);

@@ -80,7 +80,7 @@ interface Conversing {
 }
 
 interface Opened extends Started {
-  /** The conversation could not be resumed, and the harness begins anew. */
+  /** The conversation could not be resumed, and the harness begins anew, or did so once and was told nothing since. */
   readonly isAmnesic: boolean;
   readonly harnessSession: string;
 }
@@ -117,6 +117,7 @@ export async function converse(
   const isUp = await moveSession(ctx.db, session, ['starting'], 'idle', {
     reason: null,
     harnessSession: opened.harnessSession,
+    recapDue: opened.isAmnesic,
   });
   if (!isUp) throw new Error('the session is not this host’s any more');
   return opened;
@@ -124,7 +125,7 @@ export async function converse(
 
 /** The conversation that the session had, or where the harness has it no more, one that begins anew in a new process. */
 async function openConversation(
-  { harnessSession }: ClaimedSession,
+  { harnessSession, recapDue }: ClaimedSession,
   start: () => Promise<Started>,
   request: Parameters<HarnessConnection['open']>[0],
 ): Promise<Opened> {
@@ -132,7 +133,7 @@ async function openConversation(
     const started = await start();
     try {
       const { sessionId } = await started.connection.resume(harnessSession, request);
-      return { ...started, isAmnesic: false, harnessSession: sessionId };
+      return { ...started, isAmnesic: recapDue, harnessSession: sessionId };
     } catch (error) {
       // A connection that refused is over.
       if (!(error instanceof HarnessFailure) || error.kind !== 'cannot_resume') throw error;

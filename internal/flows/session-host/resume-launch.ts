@@ -127,5 +127,13 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
     await process.kill();
     await connection.close();
   });
-  return { connection, isAmnesic: false, money: ways.money, sandbox, results, keepWork: () => undefined, ...leave };
+  return {
+    connection,
+    isAmnesic: session.recapDue,
+    money: ways.money,
+    sandbox,
+    results,
+    keepWork: () => undefined,
+    ...leave,
+  };
 }

@@ -99,19 +99,22 @@ describe('a daemon that is killed with a session at', () => {
 });
 
 describe('a session whose host or sandbox is gone', () => {
-  it('moves to the other daemon, which tells its harness what was said', async () => {
+  it('moves to the other daemon, which tells its harness what was said, killed or not before the first turn', async () => {
     const bench = await createCrashBench('process');
     try {
       const first = await bench.start('one');
       const session = await beginWorker(first.api, 'remember the blue door');
       await eventually('it answered', async () => (await stateOf(first.api, session)) === 'idle');
-      const second = await bench.start('two');
+      const killed = await bench.start('two', { SVC_FAILPOINT: 'session.turn-due' });
       await say(first.api, session);
       await eventually('the turn ended', async () => (await saidIn(first.api, session)).includes('second'));
       assert.deepEqual(await heardUnder(bench.dataDir('two'), session), [], 'it stays where it is');
       await first.daemon.kill('SIGKILL');
       await eventually('nothing of it runs there', () => processesOf(session).length === 0);
-      await second.api('POST', `P/sessions/${session}/messages`, { text: 'and go on' });
+      await killed.api('POST', `P/sessions/${session}/messages`, { text: 'and go on' });
+      assert.equal((await killed.daemon.exited).signal, 'SIGKILL');
+      assert.deepEqual(await heardUnder(bench.dataDir('two'), session), [], 'its harness is up and knows nothing');
+      const second = await bench.start('two');
       await eventually('the other told it', async () => (await heardUnder(bench.dataDir('two'), session)).length > 0);
       const [told = ''] = await heardUnder(bench.dataDir('two'), session);
       assert.match(told, /goes on in a new place.*remember the blue door.*second.*and go on$/s);

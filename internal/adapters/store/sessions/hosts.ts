@@ -27,6 +27,8 @@ export interface ClaimedSession extends Lease {
   readonly hiddenContext: string | null;
   readonly mountRefs: { readonly [mountPath: string]: string };
   readonly harnessSession: string | null;
+  /** That harness session has yet to be told what was said before it. */
+  readonly recapDue: boolean;
   readonly sandboxHome: string | null;
   readonly failures: number;
 }
@@ -34,7 +36,7 @@ export interface ClaimedSession extends Lease {
 /** SQL: of a session `s` that was just claimed. */
 export const claimedColumns = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
   s.event_id as "eventId", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs",
-  s.harness_session as "harnessSession", s.sandbox_home as "sandboxHome", s.failures`;
+  s.harness_session as "harnessSession", s.recap_due as "recapDue", s.sandbox_home as "sandboxHome", s.failures`;
 
 /** SQL that writes the leases of sessions just claimed, of the daemon `by`. `from` names rows with sessionId and epoch. */
 export const leaseText = (from: string, by: string): string => `
@@ -210,6 +212,7 @@ export async function moveSession(
   more: {
     readonly reason?: string | null;
     readonly harnessSession?: string;
+    readonly recapDue?: boolean;
     readonly sandbox?: object;
     readonly sandboxHome?: string;
     readonly tokenHash?: Buffer;
@@ -218,7 +221,8 @@ export async function moveSession(
   const { rowCount } = await sql.query(
     `update svc.sessions set state = $4::text, reason = case when $5::boolean then $6::text else reason end,
          harness_session = coalesce($7::text, harness_session), sandbox = coalesce($8::jsonb, sandbox),
-         sandbox_home = coalesce($9::text, sandbox_home), token_hash = coalesce($10::bytea, token_hash)
+         sandbox_home = coalesce($9::text, sandbox_home), token_hash = coalesce($10::bytea, token_hash),
+         recap_due = coalesce($11::boolean, recap_due)
        where id = $1::uuid and epoch = $2::bigint and live and state = any($3::text[])`,
     [
       lease.sessionId,
@@ -231,6 +235,7 @@ export async function moveSession(
       more.sandbox === undefined ? null : JSON.stringify(more.sandbox),
       more.sandboxHome ?? null,
       more.tokenHash ?? null,
+      more.recapDue ?? null,
     ],
     'move-session',
   );

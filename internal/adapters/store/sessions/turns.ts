@@ -126,7 +126,8 @@ export async function endTurn(
   const { rows } = await sql.query(
     `with own as (
        update svc.sessions set state = 'idle', active_at = $4::timestamptz, reason = $11::text,
-           failures = case when $5::text in ('done', 'cancelled') then 0 else failures end
+           failures = case when $5::text in ('done', 'cancelled') then 0 else failures end,
+           recap_due = recap_due and $5::text not in ('done', 'cancelled')
          where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission', 'interrupting')
          returning id
      ), turn as (

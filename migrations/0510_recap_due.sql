@@ -1,0 +1,4 @@
+-- Whether the harness session of a session has yet to be told what was said before it: it began anew in place of a lost one,
+-- and no turn of it has ended well since. A daemon of the release before neither writes nor reads it.
+alter table svc.sessions add column recap_due boolean not null default false;
+comment on column svc.sessions.recap_due is 'The harness has lost its memory, and its next turn begins with a recap.';
