@@ -220,6 +220,7 @@ const asks = (body: Buffer | undefined, method: string): boolean =>
 
 const masked = Buffer.from('***');
 const backslash = 0x5c;
+const letterU = 0x75;
 
 /** Passes bytes on, `secret` replaced wherever it stands. Fails above `bytesMax`; undefined: no bound. */
 export function maskStream(secret: string | undefined, bytesMax: number | undefined): Transform {
@@ -279,6 +280,8 @@ function endOf(needle: Buffer, bytes: Buffer, at: number, escaped: boolean): num
       from += 2;
       continue;
     }
+    // Looked at as a byte first: an answer may be made of backslashes.
+    if (next !== letterU) return undefined;
     const digits = bytes.toString('latin1', from + 1, from + 6).toLowerCase();
     if (!`u${byte.toString(16).padStart(4, '0')}`.startsWith(digits)) return undefined;
     if (digits.length < 5) return 'cut';
