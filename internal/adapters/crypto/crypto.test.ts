@@ -346,6 +346,9 @@ test('a key file is read, and one that cannot be is named', async () => {
   const path = join(directory, 'master.key');
   await writeFile(path, `${line(1, 1)}\n${line(2, 2)}\n`);
   assert.equal((await readMasterKeys(path)).current, 2);
+  // As some editors write it.
+  await writeFile(path, `\uFEFF${line(5, 1)}\r\n${line(3, 2)}\r\n`);
+  assert.equal((await readMasterKeys(path)).current, 3);
   await assert.rejects(
     readMasterKeys(join(directory, 'none')),
     /SVC_MASTER_KEY_FILE names .*none, which cannot be read \(ENOENT\)/,

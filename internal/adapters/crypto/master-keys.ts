@@ -16,13 +16,15 @@ export interface MasterKeys {
 /** `key_version` is an integer column. */
 const versionMax = 2_147_483_647;
 const fileBytesMax = 64 * 1024;
+/** Of UTF-8, which some editors write in front. */
+const byteOrderMark = Buffer.from('\uFEFF');
 
 /** Reads the text of a key file. Throws ConfigError naming `setting` and the line. */
 export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): MasterKeys {
   const byVersion = new Map<number, KeyObject>();
   const prints = new Set<string>();
   let current: number | undefined;
-  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
+  const lines = text.split(/\r?\n/);
   for (const [index, line] of lines.entries()) {
     if (line.trim() === '') continue;
     const refuse = (what: string): ConfigError => new ConfigError(setting, `line ${index + 1} ${what}`);
@@ -54,7 +56,8 @@ export async function readMasterKeys(path: string, setting = 'SVC_MASTER_KEY_FIL
   }
   try {
     if (bytes.length > fileBytesMax) throw new ConfigError(setting, `names ${path}, which is too large for a key file`);
-    return parseMasterKeys(bytes.toString('latin1'), setting);
+    const isMarked = bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark);
+    return parseMasterKeys(bytes.subarray(isMarked ? byteOrderMark.length : 0).toString('latin1'), setting);
   } finally {
     bytes.fill(0);
   }

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { ConfigError, loadConfig } from './config.ts';
+import { notificationSettings } from './notification-settings.ts';
+import { secretInFile } from './section.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'svc-config-'));
 let files = 0;
@@ -125,5 +127,26 @@ describe('configuration', () => {
         JSON.stringify([env, argv, name]),
       );
     }
+  });
+
+  it('reads the secret in a file without what an editor writes around it', () => {
+    for (const text of ['a key', 'a key\n', 'a key\r\n', '\uFEFFa key', '\uFEFFa key\r\n'])
+      assert.equal(secretInFile(file(text)), 'a key', JSON.stringify(text));
+    for (const text of ['', '\n', '\uFEFF', '\uFEFF\r\n']) assert.equal(secretInFile(file(text)), undefined);
+    const receivers = (secretFile: string) =>
+      notificationSettings(
+        {
+          file: {
+            notifications: {
+              receivers: [{ name: 'pager', kind: 'webhook', url: 'https://pager.example.com/', secretFile }],
+            },
+          },
+          fileDir: dir,
+          allowPrivateNetwork: false,
+        },
+        [],
+      );
+    assert.equal(receivers(file('\uFEFFa key\r\n'))[0]?.key, 'a key');
+    assert.throws(() => receivers(file('\n')), /notifications\.receivers\.0\.secretFile cannot be read, or is empty/);
   });
 });

@@ -1,11 +1,10 @@
 // The `notifications` section of the SVC_CONFIG file: whom the installation tells of what happens in its projects.
 
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { hostFault } from '../net/net.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
-import { readSection } from './section.ts';
+import { readSection, secretInFile } from './section.ts';
 
 const name = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_.-]{1,128}$/, '1 to 128 characters of A-Za-z0-9_.-'));
 const common = { name, conditions: v.optional(v.array(v.string())) };
@@ -53,10 +52,8 @@ export function notificationSettings(
       throw new ConfigError(`${key}.url`, 'is not a public https address (SVC_ALLOW_PRIVATE_NETWORK allows others)');
     }
     if (one.secretFile === undefined) return one;
-    try {
-      return { ...one, key: readFileSync(resolve(config.fileDir, one.secretFile), 'utf8').replace(/\r?\n$/, '') };
-    } catch {
-      throw new ConfigError(`${key}.secretFile`, 'cannot be read');
-    }
+    const secret = secretInFile(resolve(config.fileDir, one.secretFile));
+    if (secret === undefined) throw new ConfigError(`${key}.secretFile`, 'cannot be read, or is empty');
+    return { ...one, key: secret };
   });
 }

@@ -41,10 +41,12 @@ export const isHttpAddress = (text: string): boolean => {
   );
 };
 
-/** The secret in a file, without the line feed at its end; undefined where there is none to read. */
+/** The secret in a file, without the line feed at its end and the byte order mark before it; undefined where there is none to read. */
 export function secretInFile(path: string): string | undefined {
   try {
-    const text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+    const text = readFileSync(path, 'utf8')
+      .replace(/^\uFEFF/, '')
+      .replace(/\r?\n$/, '');
     return text === '' ? undefined : text;
   } catch {
     return undefined;
