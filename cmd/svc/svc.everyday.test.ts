@@ -188,9 +188,11 @@ test('a watched list tells what changes below the table, and ends at Ctrl-C', as
 });
 
 test('a secret that something uses is not deleted by the way', async () => {
-  const { code, stderr } = await svc(['secret', 'delete', 'key']);
-  assert.equal(code, 1);
-  assert.equal(stderr, 'svc: key is used by endpoint reports\n--force deletes it nevertheless\n');
+  for (const more of [[], ['--yes']]) {
+    const { code, stderr } = await svc(['secret', 'delete', 'key', ...more]);
+    assert.equal(code, 1);
+    assert.equal(stderr, 'svc: key is used by endpoint reports\n--force deletes it nevertheless\n');
+  }
   await ok('secret', 'delete', 'second');
   await ok('secret', 'delete', 'key', '--force');
 });

@@ -195,7 +195,7 @@ export const secretDelete: Handler = async (call) => {
   const name = call.arg('NAME');
   const isOpen = call.flag('org') || call.flag('force') || call.flag('dry-run');
   const users = isOpen ? [] : await usersOf(client, name);
-  if (users.length > 0 && !isAsked(call) && !call.flag('yes')) {
+  if (users.length > 0 && !isAsked(call)) {
     throw refusal('secret-in-use', `${name} is used by ${users.join(', ')}`, '--force deletes it nevertheless');
   }
   const look = async () => (await client.call(operations.remove, { params, query: dryRun })) as DryRun;
