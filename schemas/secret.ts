@@ -29,7 +29,16 @@ export const secretDescription = v.pipe(
   v.check((text) => characters(text) <= 1024, 'Expected at most 1024 characters'),
 );
 
-/** Milliseconds of an ISO 8601 date and time with a zone, undefined for anything else, such as February 30. */
+const firstMs = Date.parse('0000-01-01T00:00:00Z');
+const lastMs = Date.parse('9999-12-31T23:59:59.999Z');
+
+/** Whether a time is written with a year of four digits, in UTC: other ones are no times to who reads an answer. */
+export const isOfFourDigits = (ms: number): boolean => ms >= firstMs && ms <= lastMs;
+
+/**
+ * Milliseconds of an ISO 8601 date and time with a zone, undefined for anything else, such as February 30, and for what in
+ * UTC lies in a year of five digits or before the year 0.
+ */
 export function isoMillis(text: string): number | undefined {
   const match = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/.exec(text);
   if (match === null) return undefined;
@@ -40,7 +49,7 @@ export function isoMillis(text: string): number | undefined {
   const zone = (match[7] ?? '').replace(/^([+-]\d{2}):?(\d{2})$/, '$1:$2');
   const seconds = match[6] === undefined ? ':00' : '';
   const at = Date.parse(`${text.slice(0, text.length - (match[7]?.length ?? 0)).replace(',', '.')}${seconds}${zone}`);
-  return Number.isNaN(at) ? undefined : at;
+  return isOfFourDigits(at) ? at : undefined;
 }
 
 /** A time or null. */

@@ -1,6 +1,7 @@
 // The audit of a project, or of an organization with its projects.
 
 import * as v from 'valibot';
+import { isOfFourDigits } from '../secret.ts';
 import { integer, json, orgPath, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
@@ -25,7 +26,7 @@ const time = v.optional(
   v.pipe(
     v.string(),
     v.check(
-      (text) => /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) && !Number.isNaN(Date.parse(text)),
+      (text) => /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) && isOfFourDigits(Date.parse(text)),
       'Expected a day or a time as in 2030-01-31 or 2030-01-31T12:00:00Z',
     ),
   ),

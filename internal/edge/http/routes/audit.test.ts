@@ -58,7 +58,16 @@ describe('the audit', () => {
     );
     assert.equal((await entries(`until=${third?.at}&action=project.created`)).length, 2);
     assert.equal((await entries('since=2999-01-01')).length, 0);
-    for (const query of ['since=yesterday', 'until=', 'since=2026-13-01', 'action=', 'since=%2B275760-01-01'])
+    // In UTC in the year 10000.
+    const tooLate = '9999-12-31T23:59:59-12:00';
+    for (const query of [
+      'since=yesterday',
+      'until=',
+      'since=2026-13-01',
+      'action=',
+      'since=%2B275760-01-01',
+      `until=${tooLate}`,
+    ])
       assert.equal((await api('GET', `${base}?${query}`)).status, 400, query);
   });
 

@@ -150,6 +150,8 @@ test('the timeline of schedules is bounded, and the series of usage has a row a 
     'from=2026-11-22T08:00:00Z&to=2026-11-22T08:00:00Z',
     'from=2026-11-22T08:00:00Z&to=2026-11-30T08:00:00Z',
     'from=never',
+    // The day after is one of the year 10000.
+    'from=9999-12-31T23:00:00Z',
     'more=1',
   ])
     assert.equal((await read(`schedules/timeline?${query}`)).status, 400, query);

@@ -1,6 +1,7 @@
 // Heartbeat schedules (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/schedules.ts';
+import { isOfFourDigits } from '../../../../schemas/secret.ts';
 import { countSchedules } from '../../../adapters/store/console/counts.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { inSlices } from '../../../base/concurrency.ts';
@@ -17,8 +18,11 @@ function boundsOf(query: { readonly from?: string | undefined; readonly to?: str
   const from = query.from === undefined ? now : new Date(query.from);
   const to = query.to === undefined ? new Date(from.getTime() + dayMs) : new Date(query.to);
   const ms = to.getTime() - from.getTime();
-  if (Number.isNaN(ms) || ms <= 0 || ms > timelineMost.days * dayMs)
-    throw new Fault('invalid', 'invalid-query', 'The query is not as expected. to: Expected up to 7 days after from');
+  const refuse = (what: string): Fault =>
+    new Fault('invalid', 'invalid-query', `The query is not as expected. ${what}`);
+  if (![from, to].every((at) => isOfFourDigits(at.getTime())))
+    throw refuse('from: Expected a time as in 2030-01-31T12:00:00Z, of a year of four digits');
+  if (ms <= 0 || ms > timelineMost.days * dayMs) throw refuse('to: Expected up to 7 days after from');
   return { from, to };
 }
 
