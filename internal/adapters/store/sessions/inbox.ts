@@ -38,6 +38,9 @@ export async function insertMessages(tx: Sql, messages: readonly MessageInsert[]
   }
 }
 
+/** SQL, always true: the transaction has its id before it draws the number of a message (message-order.ts). */
+const hasId = 'pg_current_xact_id() is not null';
+
 async function insertSlice(tx: Sql, messages: readonly MessageInsert[], now: Date): Promise<void> {
   const rows = messages.map((one) => ({
     session: one.sessionId,
@@ -55,6 +58,7 @@ async function insertSlice(tx: Sql, messages: readonly MessageInsert[], now: Dat
     `with input as materialized (
        select coalesce(number, nextval('svc.messages_seq')) as seq, r.* from json_to_recordset($1::json) as r (session uuid,
          text text, sender text, mode text, detail text, event uuid, agent uuid, ordinal int, attempts int, number bigint)
+        where ${hasId}
      ), said as (
        insert into svc.messages (session_id, seq, role, kind, text, detail, event_id, at)
          select session, seq, 'user', 'prompt', text,
@@ -78,7 +82,7 @@ export async function insertNotices(
   await tx.query(
     `insert into svc.messages (session_id, role, kind, text, at)
      select u.session, 'system', 'notice', u.text, $3::timestamptz
-       from unnest($1::uuid[], $2::text[]) as u (session, text)`,
+       from unnest($1::uuid[], $2::text[]) as u (session, text) where ${hasId}`,
     [notices.map((one) => one.sessionId), notices.map((one) => storable(one.text)), now],
   );
 }

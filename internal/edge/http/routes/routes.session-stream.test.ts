@@ -28,6 +28,22 @@ const start = async (message: string): Promise<string> =>
   String((await daemon.api('POST', 'P/agents/a/sessions', { message })).body['id']);
 const send = (id: string, text: string) => daemon.api('POST', `P/sessions/${id}/messages`, { text });
 
+/** Says `m<from>` and on, before `m<to>`, in one transaction. */
+async function sayMany(id: string, from: number, to: number): Promise<void> {
+  const { ctx, database } = daemon;
+  const { rows } = await database.db.query<{ project: string }>(
+    `select project_id as project from svc.sessions where id = $1::uuid`,
+    [id],
+  );
+  const messages = Array.from({ length: to - from }, (_, at) => ({
+    sessionId: id,
+    text: `m${from + at}`,
+    sender: 'operator' as const,
+    mode: 'interrupt' as const,
+  }));
+  await ctx.db.tx(async (tx) => deliver(ctx, await lockRouting(tx, rows[0]?.project ?? ''), messages));
+}
+
 /** Reads a stream; `until` says when enough was read, else it is read to its end. */
 async function watch(
   id: string,
@@ -108,20 +124,8 @@ test('a reader that comes back is told what is behind the last that it has', asy
 
 test('a message that commits after a later one is told all the same, and none is told twice', async () => {
   const id = await start('m0');
-  const { ctx } = daemon;
   const { db } = daemon.database;
-  const project = (
-    await db.query<{ id: string }>(`select project_id as id from svc.sessions where id = $1::uuid`, [id])
-  ).rows[0]?.id;
-  const say = async (from: number, to: number): Promise<void> => {
-    const messages = Array.from({ length: to - from }, (_, at) => ({
-      sessionId: id,
-      text: `m${from + at}`,
-      sender: 'operator' as const,
-      mode: 'interrupt' as const,
-    }));
-    await ctx.db.tx(async (tx) => deliver(ctx, await lockRouting(tx, project ?? ''), messages));
-  };
+  const say = (from: number, to: number): Promise<void> => sayMany(id, from, to);
   await say(1, 40);
   const { rows } = await db.query<{ seq: number }>(`select nextval('svc.messages_seq') as seq`);
   const watching = watch(id, { until: count('message', 45) });
@@ -136,6 +140,38 @@ test('a message that commits after a later one is told all the same, and none is
   assert.equal(new Set(texts).size, 45);
   assert.equal(texts.length, 45);
   assert.ok(texts.includes('message late'));
+});
+
+test('a message that commits behind any number of later ones is told to who watches', async () => {
+  const id = await start('m0');
+  const { db } = daemon.ctx;
+  const [drawn, free, passed] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+  const writer = db.tx(async (tx) => {
+    await tx.query(`insert into svc.messages (session_id, role, kind, text, at)
+      values ('${id}'::uuid, 'assistant', 'text', 'late', now())`);
+    drawn?.resolve();
+    await free?.promise;
+  });
+  await drawn?.promise;
+  const watching = watch(id, {
+    until: (told) => {
+      if (count('message', 61)(told)) passed?.resolve();
+      return told.at(-1)?.data['text'] === 'end';
+    },
+  });
+  await sayMany(id, 1, 61);
+  await passed?.promise;
+  free?.resolve();
+  await writer;
+  await send(id, 'end');
+  const { told } = await watching;
+  const ids = told.map((one) => Number(one.id));
+  assert.deepEqual(
+    ids,
+    ids.toSorted((a, b) => a - b),
+  );
+  const texts = outline(told).filter((one) => one.startsWith('message'));
+  assert.deepEqual([texts.length, new Set(texts).size, texts.includes('message late')], [63, 63, true]);
 });
 
 test('watchers hold no connections: more of them than the pool has, and calls go on', async () => {
