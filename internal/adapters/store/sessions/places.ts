@@ -1,7 +1,8 @@
 // Places of hosts: which sessions wait for one, in what order they get it, and what those that wait are told. A session
 // waits when no host holds it and a message is pending for it: one with nothing to do never takes a place, and what its
 // inbox holds is the whole queue, whatever the table of sessions holds beside it. Places go to projects in turn: a session's
-// turn is the number of places that its project would hold with it, and of equal turns the oldest message goes first.
+// turn is the number of places that its project would hold with it, and of equal turns the oldest message goes first. In a
+// project that is archived nothing begins: its sessions wait until it is back.
 
 import type { Harness } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
@@ -13,7 +14,8 @@ const waitingStates = `('queued', 'suspended', 'idle')`;
 
 /** SQL: whether the session `s` waits to be launched. */
 export const isWaiting = `(s.leased_by is null and s.state in ${waitingStates}
-  and exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending'))`;
+  and exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending')
+  and exists (select from svc.projects j where j.id = s.project_id and j.archived_at is null))`;
 
 /** What is due again is tried at the next look, which is never so far away: who still waits after it waits for a place. */
 const triedWithinSeconds = 5;
@@ -33,6 +35,7 @@ const rankedSql = (more: string): string => `pending as materialized (
       from pending p
       join svc.sessions s on s.id = p.id
       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+      join svc.projects j on j.id = s.project_id and j.archived_at is null
       left join held h on h.project_id = s.project_id
      where s.leased_by is null and s.state in ${waitingStates} and ${more}
   )`;

@@ -20,6 +20,10 @@ export interface WaitingMessage {
   readonly from: { readonly sessionId: string; readonly agent: string } | null;
 }
 
+/** SQL: whether the session $1 is told anything; in a project that is archived what waits stays where it is. */
+const isHeard = `not exists (select from svc.sessions s join svc.projects p on p.id = s.project_id
+    where s.id = $1::uuid and p.archived_at is not null)`;
+
 /** Interrupting messages of one look; what is beyond waits for the next one. */
 export const waitingMax = 200;
 
@@ -41,7 +45,7 @@ export async function waitingMessages(sql: Sql, sessionId: string, maxBytes: num
              (select * from svc.inbox where session_id = $1::uuid and state = 'pending' and mode = 'defer'
                order by seq limit 1)
            ) i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
-       ) waiting order by place`,
+       ) waiting where ${isHeard} order by place`,
     [sessionId, waitingMax, maxBytes],
     'waiting-messages',
   );
@@ -58,6 +62,7 @@ export async function interruptsBeside(
   const { rows } = await sql.query<{ seq: number }>(
     `select seq from svc.inbox
       where session_id = $1::uuid and state = 'pending' and mode = 'interrupt' and seq <> all($2::bigint[])
+        and ${isHeard}
       limit $3::int`,
     [sessionId, seqs, limit],
     'interrupts-beside',
