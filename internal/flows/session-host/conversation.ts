@@ -136,7 +136,8 @@ export class Conversation {
       this.#wake.fire();
     });
     // With a turn in flight it was told already.
-    let recap = launched.isAmnesic && turn === undefined;
+    let recap = async (): Promise<string[]> =>
+      turn === undefined ? recapOf(this.#ctx, this.#session.sessionId, launched) : [];
     if (turn !== undefined) {
       const going = launched.connection.goOn({ evidence: laterEvidenceOf(launched, turn.startedAt) });
       const end = await this.#seeThrough(launched, turn, going);
@@ -160,7 +161,7 @@ export class Conversation {
       this.#isAskedToLeave = false;
       const end = await this.#turn(launched, next, recap);
       if (end !== undefined) return end;
-      recap = false;
+      recap = async () => [];
     }
   }
 
@@ -173,7 +174,7 @@ export class Conversation {
   async #turn(
     launched: Launched,
     { messages, left }: Awaited<ReturnType<Inbox['next']>>,
-    recap: boolean,
+    recap: () => Promise<string[]>,
   ): Promise<ConversationEnd | undefined> {
     const worn = messages.find((one) => one.attempts >= attemptsMax);
     if (worn !== undefined) {
@@ -190,7 +191,7 @@ export class Conversation {
     const again = againNote(messages);
     if (again !== undefined) await this.transcript.note(again);
     const text = promptText(messages);
-    const texts = recap ? [...(await recapOf(this.#ctx, this.#session.sessionId)), text] : [text];
+    const texts = [...(await recap()), text];
     this.transcript.progress.turn = id;
     const prompting = launched.connection.prompt(texts, { evidence: () => evidenceOf(launched, now) });
     return this.#seeThrough(launched, { id, startedAt: now, agoMs: 0, messages, left }, prompting);

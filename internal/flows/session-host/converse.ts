@@ -77,6 +77,8 @@ interface Conversing {
   readonly authorization: string;
   readonly origin: string;
   readonly cwd: string;
+  /** The harness is resumed as it was kept, and may not know what was said since. */
+  readonly isBehind: boolean;
 }
 
 interface Opened extends Started {
@@ -89,7 +91,7 @@ interface Opened extends Started {
 export async function converse(
   of: Starting,
   facts: LaunchFacts,
-  { start, authorization, origin, cwd }: Conversing,
+  { start, authorization, origin, cwd, isBehind }: Conversing,
 ): Promise<Opened> {
   const { ctx, ports, session } = of;
   const { sessionId } = session;
@@ -117,7 +119,8 @@ export async function converse(
   const isUp = await moveSession(ctx.db, session, ['starting'], 'idle', {
     reason: null,
     harnessSession: opened.harnessSession,
-    recapDue: opened.isAmnesic,
+    // Until a turn has ended well: a next launch finds the same files, and cannot tell.
+    recapDue: opened.isAmnesic || isBehind,
   });
   if (!isUp) throw new Error('the session is not this host’s any more');
   return opened;

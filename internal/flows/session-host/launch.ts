@@ -32,7 +32,7 @@ import { networkOf } from './network.ts';
 import { checkCeilings, checkImage, imageOf, imageSpec, notEnforcedOf } from './ceilings.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
-import { isRestored, keepWork } from './snapshots.ts';
+import { keepWork, restoredOf } from './snapshots.ts';
 import { StageWatch } from './stage-watch.ts';
 import { openSecrets, wireSession, type SessionWiring } from './wiring.ts';
 import { watchWire } from './wire.ts';
@@ -126,11 +126,14 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const lasts = sandboxes.capabilities.survivesRestart;
   const start = starter(of, { ...stage, plan, argv: program.argv, cwd, secrets: [token, ...stage.masked], lasts });
   const { origin } = stage;
-  const opened = await converse(of, facts, { start, authorization: plan.toolsAuthorization, origin, cwd });
+  const knowsUpTo = stage.restored?.saidSeq ?? undefined;
+  const way = { start, authorization: plan.toolsAuthorization, origin, cwd, isBehind: knowsUpTo !== undefined };
+  const opened = await converse(of, facts, way);
   const { connection, isAmnesic, process: harness } = opened;
   const keep = { ...stage, process: harness, provider: sandboxes.name, project: facts.project };
   const leave = await holdSession(of, { ...keep, plan, cwd, results });
-  return { connection, isAmnesic, money, sandbox, results, keepWork: () => void (isKept = true), ...leave };
+  const memory = { isAmnesic, knowsUpTo };
+  return { connection, ...memory, money, sandbox, results, keepWork: () => void (isKept = true), ...leave };
 }
 
 async function makeDirectories({ signal }: Launching, sandbox: Sandbox, plan: LaunchPlan): Promise<void> {
@@ -142,6 +145,8 @@ async function makeDirectories({ signal }: Launching, sandbox: Sandbox, plan: La
 interface Stage extends SessionWiring {
   readonly sandbox: Sandbox;
   readonly isFresh: boolean;
+  /** The snapshot that was put back. */
+  readonly restored: { readonly saidSeq: number | null } | undefined;
   /** Values that must not show. */
   readonly masked: readonly string[];
   readonly cache: SetupCache;
@@ -167,12 +172,13 @@ async function openStage(
   const network = networkOf(ctx, ports, facts, sandboxes);
   const secrets = await openSecrets(ctx, of, facts, network);
   const watch = new StageWatch(ctx, session, sandboxes.name);
-  const { sandbox, isFresh } = await watch.staged(async (onStage) => {
+  const { sandbox, isFresh, restored } = await watch.staged(async (onStage) => {
     const asked = { readOnlyPaths, fenced: network.fenced, preset, onStage };
     const opened = await openSandbox(of, sandboxes, facts, asked);
-    const restored = opened.isFresh && (await isRestored(ctx, session, facts, opened.sandbox));
-    watch.path = restored ? 'restored' : opened.isFresh ? 'cold' : 'reopened';
-    return { ...opened, isFresh: opened.isFresh && !restored };
+    const restored = opened.isFresh ? await restoredOf(ctx, session, facts, opened.sandbox) : undefined;
+    const isRestored = restored !== undefined;
+    watch.path = isRestored ? 'restored' : opened.isFresh ? 'cold' : 'reopened';
+    return { ...opened, isFresh: opened.isFresh && !isRestored, restored };
   });
   failpoint('session.sandbox-open');
   await watchWire(ctx, session, sandbox);
@@ -180,7 +186,7 @@ async function openStage(
   signal.throwIfAborted();
   const cache = await ports.setupCache(sealingOf(ctx));
   const masked = secrets.values.filter((value) => value.length > 3);
-  return { ...ways, sandbox, isFresh, isInline: secrets.isInline, masked, cache, watch };
+  return { ...ways, sandbox, isFresh, restored, isInline: secrets.isInline, masked, cache, watch };
 }
 
 /** Programs of a box are its user's, whoever the daemon is. */

@@ -23,6 +23,8 @@ export interface Launched {
   keepWork(): void;
   /** True where the conversation could not be resumed and the harness begins anew. */
   readonly isAmnesic: boolean;
+  /** Where the harness has resumed what was kept of it: messages after this one it does not know. */
+  readonly knowsUpTo?: number | undefined;
   /**
    * Lets go of it for the next life of this daemon, with what it is at: `down` then ends nothing. False where that life
    * could not go on from here.

@@ -54,7 +54,8 @@ describe('the work of a session', () => {
         masterKeyFile: ctx.config.masterKeyFile,
         harnessACommand: scriptedAgent,
         sandbox: 'process' as const,
-        file,
+        // What the first one kept stands, whatever is said here.
+        file: { sandboxes: { snapshots: { maxMB: 0 } } },
       },
       roles: ['api', 'session'],
     } as const;
@@ -76,6 +77,27 @@ describe('the work of a session', () => {
     assert.doesNotMatch(await said(), /lost its own memory/);
     const view = await api('GET', `P/sessions/${session}`);
     assert.equal(view.body['state'], 'idle');
+  });
+
+  it('is told what was said since, where it was kept before that', async () => {
+    const { database, token, ctx } = owner;
+    const session = String(await one<string>('select session_id::text as one from svc.session_snapshots'));
+    await second?.stop();
+    const config = { masterKeyFile: ctx.config.masterKeyFile, file, roles: ['api', 'session'] } as const;
+    const third = await createHostBench({ database, token, config });
+    try {
+      await third.send(session, '!say third');
+      await third.until(session, ({ state, said }) => state === 'idle' && said.includes('third'));
+      const heard = await third.heard(session);
+      const last = heard.at(-1) ?? '';
+      assert.match(last, /older than what was said last[^]*!say \.again\.[^]*assistant: [^]*\.again\./);
+      assert.doesNotMatch(last, /ready/, 'what it knows');
+      await third.send(session, '!say fourth');
+      await third.until(session, ({ state, said }) => state === 'idle' && said.includes('fourth'));
+      assert.equal((await third.heard(session)).at(-1), '!say fourth');
+    } finally {
+      await third.stop();
+    }
   });
 
   it('is gone with its session', async () => {

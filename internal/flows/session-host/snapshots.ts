@@ -128,11 +128,11 @@ async function cut(
   await write(number, Buffer.concat(held), true);
 }
 
-/** Puts back what was kept into a fresh sandbox; undefined where nothing fits it. Gives when it was taken. */
+/** Puts back what was kept into a fresh sandbox; undefined where nothing fits it. Gives what it was. */
 async function restoreWork(
   ctx: FlowContext,
   of: { readonly sessionId: string; readonly project: Where; readonly sandbox: Sandbox },
-): Promise<Date | undefined> {
+): Promise<SnapshotRow | undefined> {
   const { sessionId, project, sandbox } = of;
   const found = await snapshotOf(ctx.db, sessionId);
   if (found === undefined || found.provider !== sandbox.provider) return undefined;
@@ -144,7 +144,7 @@ async function restoreWork(
     key.fill(0);
   }
   ctx.runtime.log.info({ sessionId, takenAt: found.takenAt }, 'session.work_restored');
-  return found.takenAt;
+  return found;
 }
 
 async function* pieces(sql: Sql, { id }: SnapshotRow, part: number, key: Buffer): AsyncGenerator<Buffer> {
@@ -162,12 +162,12 @@ export async function dropOldWork(ctx: FlowContext): Promise<void> {
   await dropSnapshots(ctx.db, before, dropMax);
 }
 
-/** Whether what another daemon kept of its work is in the sandbox now. */
-export async function isRestored(
+/** Puts what another daemon kept of its work into the sandbox, and gives what it was; undefined where nothing was. */
+export async function restoredOf(
   ctx: FlowContext,
   { sessionId, harnessSession }: ClaimedSession,
   { project }: LaunchFacts,
   sandbox: Sandbox,
-): Promise<boolean> {
-  return harnessSession !== null && (await restoreWork(ctx, { sessionId, project, sandbox })) !== undefined;
+): Promise<SnapshotRow | undefined> {
+  return harnessSession === null ? undefined : restoreWork(ctx, { sessionId, project, sandbox });
 }

@@ -2,10 +2,13 @@
 
 import { conversationTail, type TranscriptEntry, type WaitingMessage } from '../../adapters/store/sessions/turns.ts';
 import type { FlowContext } from '../context.ts';
+import type { Launched } from './launching.ts';
 
 const recapChars = 40_000;
 const recapText =
   '[This conversation goes on in a new place, and your own memory of it is gone. What was said so far, shortened:]';
+const olderText =
+  '[Your files and your memory of this conversation were put back from a copy that is older than what was said last. What was said since, shortened:]';
 
 /** A reader of the transcript is told what goes in again; undefined where nothing does. */
 export function againNote(messages: readonly WaitingMessage[]): TranscriptEntry | undefined {
@@ -16,9 +19,18 @@ export function againNote(messages: readonly WaitingMessage[]): TranscriptEntry 
   return { role: 'system', kind: 'notice', text, detail: { severity: 'info', again: again.map((one) => one.seq) } };
 }
 
-export async function recapOf(ctx: FlowContext, sessionId: string): Promise<string[]> {
-  const said = await conversationTail(ctx.db, sessionId, recapChars);
-  return said.length === 0 ? [] : [[recapText, ...said.map((one) => `${one.role}: ${one.text}`)].join('\n\n')];
+/** What a harness is told of the conversation that it does not know; nothing where it knows all. */
+export async function recapOf(
+  ctx: FlowContext,
+  sessionId: string,
+  { isAmnesic, knowsUpTo }: Pick<Launched, 'isAmnesic' | 'knowsUpTo'>,
+): Promise<string[]> {
+  if (!isAmnesic && knowsUpTo === undefined) return [];
+  const after = isAmnesic ? 0 : (knowsUpTo ?? 0);
+  const said = await conversationTail(ctx.db, sessionId, { maxChars: recapChars, after });
+  if (said.length === 0) return [];
+  const begin = isAmnesic ? recapText : olderText;
+  return [[begin, ...said.map((one) => `${one.role}: ${one.text}`)].join('\n\n')];
 }
 
 export function countTurn({ metrics }: FlowContext, outcome: string): void {

@@ -13,14 +13,22 @@ export interface SnapshotRow {
   readonly keyVersion: number;
   readonly sealed: Buffer;
   readonly takenAt: Date;
+  /** The harness in it knows all messages up to this number; null where nobody noted that. */
+  readonly saidSeq: number | null;
 }
 
 /** Takes the place of an earlier one; false where the session is another host's, or has ended. Pieces follow in the same transaction. */
-export async function putSnapshot(tx: Sql, lease: Lease, row: Omit<SnapshotRow, 'takenAt'>): Promise<boolean> {
+export async function putSnapshot(
+  tx: Sql,
+  lease: Lease,
+  row: Omit<SnapshotRow, 'takenAt' | 'saidSeq'>,
+): Promise<boolean> {
   await tx.query('delete from svc.session_snapshots where session_id = $1::uuid', [lease.sessionId]);
   const { rowCount } = await tx.query(
-    `insert into svc.session_snapshots (id, session_id, provider, parts, bytes, key_version, sealed)
-     select $1::uuid, $2::uuid, $3::text, $4::jsonb, $5::bigint, $6::int, $7::bytea
+    `insert into svc.session_snapshots (id, session_id, provider, parts, bytes, key_version, sealed, said_seq)
+     select $1::uuid, $2::uuid, $3::text, $4::jsonb, $5::bigint, $6::int, $7::bytea,
+         least((select max(seq) from svc.messages where session_id = $2::uuid),
+               (select min(seq) - 1 from svc.inbox where session_id = $2::uuid and state in ('pending', 'in_flight')))
       where exists (select from svc.sessions s where s.id = $2::uuid and s.epoch = $8::bigint and s.live)`,
     [
       row.id,
@@ -50,7 +58,8 @@ export async function putPiece(
 
 export async function snapshotOf(sql: Sql, sessionId: string): Promise<SnapshotRow | undefined> {
   const { rows } = await sql.query<SnapshotRow>(
-    `select id, provider, parts, bytes, key_version as "keyVersion", sealed, taken_at as "takenAt"
+    `select id, provider, parts, bytes, key_version as "keyVersion", sealed, taken_at as "takenAt",
+         said_seq as "saidSeq"
        from svc.session_snapshots where session_id = $1::uuid`,
     [sessionId],
     'snapshot-of',

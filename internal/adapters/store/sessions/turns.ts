@@ -258,18 +258,22 @@ export async function appendTranscript(
   return written.rowCount > 0;
 }
 
-/** The conversation so far, newest last, at most so many characters from its end: for a harness that has lost it. */
+/**
+ * The conversation after a message, newest last, at most so many characters from its end: for a harness that has lost it,
+ * or knows it up to there.
+ */
 export async function conversationTail(
   sql: Sql,
   sessionId: string,
-  maxChars: number,
+  { maxChars, after }: { readonly maxChars: number; readonly after: number },
 ): Promise<{ readonly role: string; readonly kind: string; readonly text: string }[]> {
   const { rows } = await sql.query<{ role: string; kind: string; text: string }>(
     `select m.role, m.kind, left(m.text, 4000) as text from svc.messages m
        left join svc.inbox i on i.session_id = m.session_id and i.seq = m.seq
       where m.session_id = $1::uuid and m.kind in ('prompt', 'text') and (i.state is null or i.state = 'done')
+        and m.seq > $2::bigint
       order by m.seq desc limit 200`,
-    [sessionId],
+    [sessionId, after],
   );
   let left = maxChars;
   const kept = rows.filter((row) => (left -= row.text.length) > 0);
