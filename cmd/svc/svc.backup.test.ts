@@ -68,6 +68,22 @@ async function transcript(api: Api, session: string): Promise<string> {
   return JSON.stringify((await api('GET', `P/sessions/${session}/messages?limit=200`)).body);
 }
 
+test('the check before an upgrade tells what svcd would not start with, in any section of its configuration', async () => {
+  const config = join(data.path, 'svc.yaml');
+  for (const [text, ...words] of [
+    ['sessions: {maximum: 5}', 'sessions.maximum'],
+    ['sources: {readSeconds: never}', 'sources.readSeconds'],
+    ['notifications: {receivers: [{kind: webhook, name: a, url: "ftp://a"}]}', 'notifications.receivers.0.url'],
+    ['sessions: {max: 5}'],
+  ]) {
+    await writeFile(config, text ?? '');
+    const argv = ['upgrade', 'check', '--data-dir', join(data.path, 'none'), '--config', config];
+    const { code, stdout } = await callSvc(home.path, argv);
+    assert.equal(code, words.length === 0 ? 0 : 1, stdout);
+    for (const word of words) assert.ok(stdout.includes(word), stdout);
+  }
+});
+
 test('what a backup saved of a daemon under traffic is whole after a wipe, and sessions go on', async () => {
   const source = join(data.path, 'a');
   await copyPrepared(source);

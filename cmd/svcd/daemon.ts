@@ -8,17 +8,11 @@ import { routeTask } from '../../internal/adapters/store/events/events.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
 import { chatSettings } from '../../internal/base/config/chat-settings.ts';
 import { codehostSettings } from '../../internal/base/config/codehost-settings.ts';
-import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
-import { errtrackSection } from '../../internal/base/config/errtrack-settings.ts';
 import { notificationSettings } from '../../internal/base/config/notification-settings.ts';
-import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
-import { sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
+import { checkSections } from '../../internal/base/config/sections.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
-import { checkOauthSettings } from '../../internal/base/config/oauth-settings.ts';
-import { signinSettings } from '../../internal/base/config/signin-settings.ts';
-import { syncSettings } from '../../internal/base/config/sync-settings.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
 import { createMetrics } from '../../internal/base/metrics/metrics.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
@@ -215,18 +209,7 @@ async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Prom
 
 /** Refuses what can be refused without a database before one is made for it. Throws ConfigError. */
 export async function checkSettings(config: Config): Promise<void> {
-  compileSettings(config.file, config.fileDir);
-  syncSettings(config.file);
-  sessionSettings(config.file);
-  sandboxesSettings(config.file, config.fileDir);
-  retentionSettings(config.file);
-  codehostSettings(config);
-  chatSettings(config);
-  errtrackSection(config.file, config.fileDir);
-  checkOauthSettings(config);
-  notificationSettings(config, conditionsList);
-  modelSettings(config.file, config.fileDir);
-  signinSettings(config);
+  checkSections(config);
   await checkKeyFile(config);
 }
 

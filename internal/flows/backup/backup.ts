@@ -17,7 +17,8 @@ import { lockDataDir } from '../../adapters/postgres/data-lock.ts';
 import { runningEmbedded, startEmbedded } from '../../adapters/postgres/postgres.ts';
 import { type CopiedDatabase, copyIn, copyOut, inspectDatabase } from '../../adapters/store/schema/copy.ts';
 import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts';
-import type { Config } from '../../base/config/config.ts';
+import { type Config, ConfigError } from '../../base/config/config.ts';
+import { checkSections } from '../../base/config/sections.ts';
 import { Fault } from '../../domain/fault.ts';
 import { exists } from '../../base/files.ts';
 
@@ -250,11 +251,18 @@ export interface UpgradeCheck {
 export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promise<readonly UpgradeCheck[]> {
   const { config } = input;
   if (config.databaseUrl === undefined && !(await exists(join(config.dataDir, 'postgres', 'PG_VERSION'))))
-    return [{ name: 'database', status: 'ok', message: `there is none under ${config.dataDir} yet: svcd makes it` }];
+    return [
+      checkSettings(config),
+      { name: 'database', status: 'ok', message: `there is none under ${config.dataDir} yet: svcd makes it` },
+    ];
   return withDatabase(input, async (url) => {
     const found = await inspectDatabase(url);
     const known = (await readMigrations()).map((one) => one.name);
-    const checks = [checkServer(found.serverVersion), checkMigrations(known, found.migrations, found.bytes)];
+    const checks = [
+      checkSettings(config),
+      checkServer(found.serverVersion),
+      checkMigrations(known, found.migrations, found.bytes),
+    ];
     checks.push(await checkKeyFile(config, found.keys));
     const others = found.daemons.map(({ host, pid, roles }) => `${host} (process ${pid}: ${roles.join(', ')})`);
     checks.push(
@@ -269,6 +277,18 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
     );
     return checks;
   });
+}
+
+/** What svcd would end with before anything else. */
+function checkSettings(config: Config): UpgradeCheck {
+  const name = 'settings';
+  try {
+    checkSections(config);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return { name, status: 'error', message: error.message, hint: 'svcd does not start with it: see what changed' };
+  }
+  return { name, status: 'ok', message: 'all can be used' };
 }
 
 function checkServer(version: number): UpgradeCheck {
