@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -138,8 +138,11 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   await rm(source, { recursive: true, force: true });
 
   const target = join(data.path, 'b');
+  // As something that carries files about may leave it.
+  await chmod(join(saved, 'master.key'), 0o644);
   const restored = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
   assert.equal(restored.code, 0, restored.stderr);
+  assert.equal((await stat(join(target, 'master.key'))).mode & 0o777, 0o600);
   const twice = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
   assert.match(twice.stderr, /not-empty|There is a database/);
   const checked = await callSvc(home.path, ['upgrade', 'check', '--data-dir', target]);
@@ -147,7 +150,9 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   assert.match(checked.stdout, /up to date[\s\S]*opens what is stored/);
   // The same rows, byte for byte.
   const copy = join(data.path, 'copy');
+  await mkdir(copy, { mode: 0o755 });
   assert.equal((await callSvc(home.path, ['backup', copy, '--data-dir', target])).code, 0);
+  assert.equal((await stat(copy)).mode & 0o777, 0o700, 'also where the directory was there');
   assert.deepEqual((await manifestOf(copy)).files, (await manifestOf(saved)).files);
   assert.deepEqual((await manifestOf(copy)).database, (await manifestOf(saved)).database);
 

@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -107,6 +107,8 @@ export async function backUp(
         `${config.masterKeyFile} does not hold the master key ${wrong.join(', ')} of this database: a backup with it would open nothing.`,
       );
     await mkdir(directory, { recursive: true, mode: 0o700 });
+    // One that was there; where it is another's, the files alone are closed.
+    await chmod(directory, 0o700).catch(() => undefined);
     const files: { [path: string]: string } = {};
     const written: Promise<void>[] = [];
     const database = await copyOut(url, async (table) => {
@@ -167,6 +169,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
     await mkdir(dirname(config.masterKeyFile), { recursive: true, mode: 0o700 });
     const draft = join(dirname(config.masterKeyFile), `.${basename(config.masterKeyFile)}.restored`);
     await copyFile(join(directory, keyFileText), draft);
+    await chmod(draft, 0o600);
     await rename(draft, config.masterKeyFile);
   }
   return manifest;
