@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { selfSigned } from '../../internal/adapters/repo/test-certificate.ts';
 import { emptyHome, runSvc } from './testkit.ts';
 
 const rootDir = join(import.meta.dirname, '../..');
@@ -213,6 +217,24 @@ test('without a server the reason says how to find one, and a token is never rep
   const odd = await run('agent', 'list', '--url', 'http://127.0.0.1:9', '--token', 'svc_do-not show-me');
   assert.equal(odd.code, 2);
   for (const { stderr } of [away, odd]) assert.ok(!stderr.includes('show-me'), stderr);
+});
+
+test('where the certificate of a server is not trusted, the reason says how to trust it', async () => {
+  const server = createServer(selfSigned(), (_, response) => response.end()).listen(0, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    for (const [command, told] of [
+      [['agent', 'list'], 'stderr'],
+      [['doctor'], 'stdout'],
+    ] as const) {
+      const ran = await runSvc(home.path, [...command], { env: { SVC_URL: url, SVC_TOKEN: 'svc_mine' } });
+      assert.equal(ran.code, 1);
+      assert.match(ran[told], /reach.*SELF_SIGNED_CERT.*\n.*NODE_EXTRA_CA_CERTS=FILE/);
+    }
+  } finally {
+    server.close();
+  }
 });
 
 test('the token of client.json goes to the server of client.json alone', async () => {

@@ -4,7 +4,7 @@
 
 import type { Answers, Given, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import { readPayload } from '../../core/match/match.ts';
-import { type ProblemDetails, Refusal, refusal } from './failure.ts';
+import { type ProblemDetails, Refusal, refusal, trustHint } from './failure.ts';
 import { findServer, type ServerSettings } from './settings.ts';
 import { type SseMessage, sseMessages } from './sse.ts';
 import type { Call } from './types.ts';
@@ -243,7 +243,8 @@ function unreachable(server: ServerSettings, error: unknown): Refusal {
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
   const why = redact(code !== '' ? code : cause instanceof Error ? cause.message : 'unknown', server.token);
   const local = server.from === 'client.json' ? 'is svcd running? ' : '';
-  return refusal('unreachable', `cannot reach ${server.url} (${why})`, `${local}\`svc doctor\` looks further`);
+  const hint = trustHint(why) ?? `${local}\`svc doctor\` looks further`;
+  return refusal('unreachable', `cannot reach ${server.url} (${why})`, hint);
 }
 
 const redact = (text: string, token: string | undefined): string =>

@@ -9,7 +9,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
-import { UsageError, Refusal, refusal } from './failure.ts';
+import { UsageError, Refusal, refusal, trustHint } from './failure.ts';
 import { dataDirOf, findServer, readClientFile, type ServerSettings } from './settings.ts';
 import { clean, count, durationText, type Paint } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -122,14 +122,9 @@ async function checkReach(server: ServerSettings, call: Call): Promise<DoctorChe
   try {
     ({ response } = await look(call, `${server.url}/healthz`));
   } catch (error) {
-    return [
-      {
-        name: 'server',
-        status: 'error',
-        message: `${server.url} cannot be reached (${whyNot(call, error)})`,
-        hint: 'start svcd, or check --url and SVC_URL',
-      },
-    ];
+    const why = whyNot(call, error);
+    const hint = trustHint(why) ?? 'start svcd, or check --url and SVC_URL';
+    return [{ name: 'server', status: 'error', message: `${server.url} cannot be reached (${why})`, hint }];
   }
   const endedMs = call.io.now().getTime();
   if (!response.ok) {

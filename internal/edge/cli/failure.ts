@@ -40,3 +40,10 @@ export class Refusal extends Error {
 export function refusal(code: string, detail: string, hint?: string): Refusal {
   return new Refusal({ type: 'about:blank', title: 'Failed', code, detail }, hint);
 }
+
+const untrusted =
+  /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
+
+/** What to do where a server's certificate is nobody's that is trusted here; undefined for any other reason. */
+export const trustHint = (why: string): string | undefined =>
+  untrusted.test(why) ? 'NODE_EXTRA_CA_CERTS=FILE names the certificate of the authority to trust' : undefined;
