@@ -80,15 +80,22 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     }
   };
   try {
-    const parts = await startParts(options, stops);
-    return { ...parts, stop: () => (stopping ??= stop()) };
+    const { leave, ...parts } = await startParts(options, stops);
+    const end = (): Promise<void> => {
+      // Before anything stops: what is in hand may take seconds, in which no more should be sent here.
+      leave();
+      return stop();
+    };
+    return { ...parts, stop: () => (stopping ??= end()) };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]): Promise<Omit<Daemon, 'stop'>> {
+type Parts = Omit<Daemon, 'stop'> & Pick<HttpServer, 'leave'>;
+
+async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]): Promise<Parts> {
   const { config, log } = options;
   armFailpoint(config.failpoint);
   await checkSettings(config);
@@ -152,7 +159,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   });
   if (gate.waiting === undefined) await ready;
   return {
-    url: http.url,
+    ...http,
     ctx,
     ready,
     failed: store.lost.then(() => new Error('the embedded database has stopped and cannot be started again')),

@@ -9,6 +9,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
 import { messagesTable } from '../../domain/messages.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
+import { endsWith } from './pipelined.ts';
 import { asFault, renderProblem } from './problem.ts';
 import type { Answer, Route } from './route.ts';
 
@@ -175,7 +176,7 @@ class FastRequest {
     const size = Buffer.byteLength(text);
     const headers = ['content-type', type, 'content-length', String(size)];
     headers.push('x-request-id', this.#requestId, ...this.#at.headers, ...more);
-    if (this.#options.draining.aborted) headers.push('connection', 'close');
+    if (this.#options.draining.aborted && endsWith(response)) headers.push('connection', 'close');
     response.writeHead(status, headers);
     // Of one byte each, characters go out as they are.
     response.end(text, size === text.length ? 'latin1' : 'utf8');

@@ -15,6 +15,7 @@ import { authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.
 import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, typeOf } from './large-body.ts';
+import { closeServer, tellLast, watchIdle } from './drain.ts';
 import { closeGently, endUnread } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
 import { addMount, type Mount } from './mount.ts';
@@ -49,6 +50,8 @@ const limits = {
 export interface HttpServer {
   /** Where it listens, `http://127.0.0.1:4400`. */
   readonly url: string;
+  /** Is not ready from now on, so that whoever shares requests out sends none here; goes on as before. */
+  leave(): void;
   /** Stops listening, ends streams, lets running requests finish for up to 10 s. Safe twice. */
   stop(): Promise<void>;
 }
@@ -99,8 +102,9 @@ function grantable(scope: Scope): ReadonlySet<Permission> {
 
 /** Starts listening. `ctx` is asked for at each request: its base address is known only once this resolves. */
 export async function startHttp(ctx: () => FlowContext, options: HttpOptions): Promise<HttpServer> {
+  const leaving = new AbortController();
   const draining = new AbortController();
-  const watch = watchReadiness(options.readiness, draining.signal);
+  const watch = watchReadiness(options.readiness, leaving.signal);
   const table = routeTable(options.routes, watch);
   const app = createApp(ctx, table, draining.signal, options);
   takeDirectly(app.server, table, {
@@ -116,14 +120,13 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   watch.start(() => ctx().runtime.log);
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
+    leaving.abort();
     draining.abort();
     // Whoever is about to send on a connection that it holds open meets an answer, and hears that it is the last.
     if (await hasConnections(app.server)) await sleep(options.lastCallMs ?? limits.lastCallMs);
-    const force = setTimeout(() => app.server.closeAllConnections(), limits.drainMs);
-    await app.close();
-    clearTimeout(force);
+    await closeServer(app, limits.drainMs);
   };
-  return { url: address, stop: () => (stopping ??= stop()) };
+  return { url: address, leave: () => leaving.abort(), stop: () => (stopping ??= stop()) };
 }
 
 const hasConnections = (server: Server): Promise<boolean> =>
@@ -137,6 +140,8 @@ function createApp(
 ): FastifyInstance {
   const app = Fastify({
     logger: false,
+    // What comes on a connection that is still open when it stops is answered like what came before.
+    return503OnClosing: false,
     // Refused below, with a problem; the server's own refusal has no body.
     http: { requireHostHeader: false, connectionsCheckingInterval: limits.checkMs },
     bodyLimit: limits.bodyBytes,
@@ -151,6 +156,7 @@ function createApp(
     },
   });
   app.server.headersTimeout = limits.headersMs;
+  watchIdle(app.server);
   app.server.on('checkExpectation', refuseExpectation);
   addReaders(app);
   app.setErrorHandler((error, request, reply) => fail(ctx(), error, request, reply));
@@ -177,6 +183,10 @@ function createApp(
     reply.header('x-request-id', request.id);
     reply.headers(commonHeaders);
     if (draining.aborted) reply.header('connection', 'close');
+  });
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (draining.aborted) tellLast(reply);
+    done();
   });
   return app;
 }

@@ -1,0 +1,49 @@
+// The end of a server that stops. Each request that it has begun to take is answered, and so is one whose rest still comes, for as
+// long as a stop may take; who has said nothing since the last answer is not waited for.
+
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { setImmediate as arrived } from 'node:timers/promises';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { endsWith, isIdle } from './pipelined.ts';
+
+/** How often connections are looked at whose last answer was begun before the stop, and did not say that it is the last. */
+const lookMs = 50;
+/** How long a new connection may say nothing: its request is on its way. */
+const silentMs = 1_000;
+
+/** Says of an answer that is about to go out whether it is the last of its connection. */
+export function tellLast(reply: FastifyReply): void {
+  reply.removeHeader('connection');
+  reply.raw.removeHeader('connection');
+  if (endsWith(reply.raw)) reply.header('connection', 'close');
+}
+
+/**
+ * Has a server close those connections as idle that are. Its own way cuts an answer off that is not out yet, and leaves open who
+ * has never said anything.
+ */
+export function watchIdle(server: Server): void {
+  /** With the time since when they are. */
+  const open = new Map<Socket, number>();
+  server.on('connection', (socket: Socket) => {
+    open.set(socket, performance.now());
+    socket.once('close', () => open.delete(socket));
+  });
+  server.closeIdleConnections = () => {
+    const silentSince = performance.now() - silentMs;
+    for (const [socket, since] of open)
+      if (isIdle(socket) && (socket.bytesRead > 0 || since < silentSince)) socket.destroy();
+  };
+}
+
+/** Lets nobody in any more; resolves when all connections are closed, after `withinMs` by force. */
+export async function closeServer(app: FastifyInstance, withinMs: number): Promise<void> {
+  const force = setTimeout(() => app.server.closeAllConnections(), withinMs);
+  // What has arrived is taken up first: who waits to be let in, and then what they have sent.
+  const looking = setInterval(() => setImmediate(() => app.server.closeIdleConnections()), lookMs);
+  for (let rounds = 0; rounds < 2; rounds += 1) await arrived();
+  await app.close();
+  clearTimeout(force);
+  clearInterval(looking);
+}
