@@ -100,28 +100,6 @@ describe('two places', () => {
     for (const session of [first, second, third, fourth]) await archive(session);
   });
 
-  it('go to nobody in a project that is archived, until it is back', async () => {
-    const { api } = bench.daemon;
-    const old = '/api/v1/orgs/default/projects/old';
-    await addProject(api, 'old');
-    const busy = [await bench.start('plain', '!sleep 600000'), await bench.start('plain', '!sleep 600000')];
-    for (const session of busy) await bench.until(session, runs);
-    const started = await api('POST', `${old}/agents/plain/sessions`, { message: '!say begun' });
-    const look = async () => (await api('GET', `${old}/sessions/${String(started.body['id'])}`)).body;
-    assert.equal((await look())['reason'], 'capacity');
-    assert.equal((await api('PATCH', old, { archived: true })).status, 200);
-    await archive(String(busy[0]));
-    // Of two who wait the other one would go first, whose project holds no place.
-    const later = await bench.start('plain', '!say later');
-    await bench.until(later, said('later'));
-    const { state, reason, position } = await look();
-    assert.deepEqual([state, reason, position], ['queued', undefined, undefined]);
-    assert.equal((await api('PATCH', old, { archived: false })).status, 200);
-    await eventually('it begins', async () => String((await look())['state']) === 'idle');
-    for (const session of [...busy.slice(1), later]) await archive(session);
-    assert.equal((await api('POST', `${old}/sessions/${String(started.body['id'])}/archive`, {})).status, 200);
-  });
-
   it('that are taken make others wait, who say so with their number in the queue, projects in turn', async () => {
     const { api } = bench.daemon;
     const org = '/api/v1/orgs/default/projects';

@@ -8,7 +8,8 @@ import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
 import { offerHold, putHold, takeOverSessions } from './holds.ts';
 import { askPermission, closePermission, decidePermission } from './permissions.ts';
 import { claimSessions } from './places.ts';
-import { askStop, beginTurn, endTurn } from './turns.ts';
+import { sessionState } from './session-reads.ts';
+import { askStop, beginTurn, endTurn, interruptsBeside, waitingMessages } from './turns.ts';
 
 let t: TestDatabase;
 const projectId = randomUUID();
@@ -253,4 +254,25 @@ test('a session that is taken over keeps its place: a project holds neither more
   await t.db.query('delete from svc.sessions where id = $1::uuid', [ids[0]]);
   assert.equal((await claimFew(other)).length, 1);
   await t.db.query('delete from svc.sessions');
+});
+
+test('in a project that is archived no session is taken and none is told anything, until it is back', async () => {
+  await t.db.query('delete from svc.sessions');
+  const archive = (at: Date | null): Promise<unknown> =>
+    t.db.query('update svc.projects set archived_at = $2::timestamptz where id = $1::uuid', [projectId, at]);
+  const told = async (): Promise<unknown[]> => {
+    const { rows } = await t.db.query<{ id: string }>('select id from svc.sessions');
+    const id = rows[0]?.id ?? '';
+    const shown = await sessionState(t.db, projectId, id);
+    const messages = await waitingMessages(t.db, id, 1_000);
+    return [shown?.reason, shown?.position, messages.length, (await interruptsBeside(t.db, id, [])).length];
+  };
+  await queue(1);
+  assert.deepEqual(await told(), ['capacity', 1, 1, 1]);
+  await archive(new Date());
+  assert.deepEqual(await told(), [null, null, 0, 0]);
+  assert.deepEqual(await claim(randomUUID()), []);
+  await archive(null);
+  assert.deepEqual(await told(), ['capacity', 1, 1, 1]);
+  assert.equal((await claim(randomUUID())).length, 1);
 });
