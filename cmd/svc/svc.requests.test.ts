@@ -240,6 +240,19 @@ test('a repository that cannot be read is an answer with exit 1, and one that is
   seen.length = 0;
   await svc(['repo', 'add', 'r', '--url', 'https://git.example/x.git', '--no-probe']);
   assert.equal(seen.length, 1);
+
+  // The server answers, and what it has cannot be read.
+  const why = 'Reading it fails (corrupt): the repository uses SHA-256 object ids, which are not supported.';
+  const half = {
+    ...{ reachable: true, url: 'https://git.example/x.git', protocol: 2, agent: null, objectFormat: 'sha256' },
+    ...{ filter: true, via: null, defaultBranch: null, commit: null, hasSvc: null, movedTo: null },
+    ...{ traffic: { requests: 3, bytesDown: 298 }, advice: [why] },
+  };
+  answer = ({ url }) => (url.endsWith('/probe') ? { status: 200, body: half } : { status: 201, body: { name: 'r' } });
+  const unread = await svc(['repo', 'probe', 'https://git.example/x.git']);
+  assert.deepEqual([unread.code, unread.stdout.includes(why)], [1, true]);
+  const taken = await svc(['repo', 'add', 'r', '--url', 'https://git.example/x.git']);
+  assert.deepEqual([taken.code, taken.stdout.includes(`warning: ${why}\nadded r`)], [0, true], taken.stdout);
 });
 
 test('settings of a connection are those of its provider, and only those that are given are sent', async () => {

@@ -85,6 +85,7 @@ async function probeSummary(call: Call, client: Client, url: string): Promise<st
   if (report.reachable === false) {
     return `warning: it cannot be read (${clean(report.condition, true)}): ${clean(report.detail, true)}`;
   }
+  if (!isRead(report)) return `warning: ${clean(report.advice[0] ?? 'it cannot be read', true)}`;
   const branch = call.text('branch') ?? report.defaultBranch ?? '-';
   const commit = report.commit === null ? '' : ` at ${shortCommit(report.commit)}`;
   return `found branch ${clean(branch, true)}${commit}${report.hasSvc === false ? ', without a .svc/' : ''}`;
@@ -386,8 +387,11 @@ export const repoProbe: Handler = async (call) => {
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
   call.screen.emit(report, () => probeText(report, call));
   // What cannot be read is an answer, and not a good one.
-  return report.reachable === false ? 1 : 0;
+  return isRead(report) ? 0 : 1;
 };
+
+/** Whether something was read there: a server that answers may have a repository that cannot be read. */
+const isRead = (report: api.RepositoryProbe): boolean => report.reachable && report.via !== null;
 
 function probeText(report: api.RepositoryProbe, call: Call): string {
   const plain = Object.entries(report).filter(([name, value]) => name !== 'advice' && value !== null);
