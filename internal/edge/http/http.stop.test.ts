@@ -23,7 +23,7 @@ after(async () => {
 });
 
 /** More than the system keeps for who does not read. */
-const large = 'x'.repeat(32 * 1_048_576);
+const large = 'x'.repeat(16 * 1_048_576);
 
 /** A server whose answers are held until a test lets them go, by the name that it asked for. */
 class Holding {
