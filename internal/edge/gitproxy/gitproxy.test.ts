@@ -167,6 +167,23 @@ describe('git of a session’s mounts', () => {
     await git(join(dir, 'app'), 'reset', '-q', '--hard', 'HEAD~1');
   });
 
+  it('says of very many refs that none was taken, in packets that git reads', async () => {
+    const names = Array.from({ length: 2_500 }, (_, at) => `refs/heads/many-${at}`);
+    const lines = names.map(
+      (name, at) => `${none} ${'1'.repeat(40)} ${name}${at === 0 ? '\0report-status side-band-64k' : ''}`,
+    );
+    const said = await push(...lines);
+    let report = '';
+    for (let at = 0, length = 1; length > 0; at += length) {
+      length = Number.parseInt(said.slice(at, at + 4), 16);
+      assert.ok(length <= 65_520, `a packet of ${length} bytes at ${at}`);
+      if (said[at + 4] === '\x01') report += said.slice(at + 5, at + length);
+    }
+    for (const name of names) assert.ok(report.includes(`ng ${name} too-large\n`), name);
+    assert.equal(report.slice(-4), '0000');
+    assert.deepEqual((await pushes())[0], ['push', true, 'refused', 'too-large']);
+  });
+
   it('looks again where the answer to a push is lost', async () => {
     const sha = await commit('lost.txt', 'lost\n');
     bench.sim.fault = ({ operation, method }) =>

@@ -8,6 +8,8 @@ import { type Exchange, judge, reached } from './exchange.ts';
 
 const commandBytesMax = 1024 * 1024;
 const answerBytesMax = 4 * 1024 * 1024;
+/** Of one packet of a side band, beside its length and the number of the band. */
+const bandBytesMax = 65_515;
 /** Of a connection that could not be made: nothing was sent. */
 const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
 const zero = /^0+$/;
@@ -193,5 +195,8 @@ function report({ refs, hasSideBand }: Commands, fault: Fault | undefined): Buff
   const status = Buffer.concat([packet('unpack ok\n'), ...lines.map((line) => packet(line)), Buffer.from(flush)]);
   if (!hasSideBand) return status;
   const said = fault === undefined ? [] : [packet(`\x02svc: ${why}\n`)];
-  return Buffer.concat([...said, packet(Buffer.concat([Buffer.from([1]), status])), Buffer.from(flush)]);
+  const parts = Array.from({ length: Math.ceil(status.length / bandBytesMax) }, (_, at) =>
+    packet(Buffer.concat([Buffer.from([1]), status.subarray(at * bandBytesMax, (at + 1) * bandBytesMax)])),
+  );
+  return Buffer.concat([...said, ...parts, Buffer.from(flush)]);
 }
