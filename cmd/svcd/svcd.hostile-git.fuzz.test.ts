@@ -2,23 +2,32 @@
 // real git server, what a server sends that is no git's, and what a session pushes through the daemon.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GitFixture } from '../../internal/base/testkit/git-fixture.ts';
+import { GitFixture, runGit } from '../../internal/base/testkit/git-fixture.ts';
 import { type Fault, GitServer, type LoggedRequest } from '../../internal/base/testkit/git-server.ts';
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
 import { boundsOf, some } from './hostile-bounds-testkit.ts';
 import { type Age, answers, bombs, fetchAnswer, pushedTrees } from './hostile-git-testkit.ts';
+import { hostAnswers, pushes, type Seat, takeSeat } from './hostile-push-testkit.ts';
+import { mebibyte } from './hostile-testkit.ts';
 
+const rawAgent = [process.execPath, join(import.meta.dirname, '../../testdata/raw-agent/agent.ts')];
 let daemon: MeasuredDaemon;
 let root: string;
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'svc-hostile-git-'));
-  daemon = await startMeasuredDaemon({ SVC_LOG_LEVEL: 'warn', SVC_ALLOW_PRIVATE_NETWORK: 'true' });
+  daemon = await startMeasuredDaemon({
+    SVC_LOG_LEVEL: 'warn',
+    SVC_ALLOW_PRIVATE_NETWORK: 'true',
+    SVC_HARNESS_A_COMMAND: JSON.stringify(rawAgent),
+    SVC_SANDBOX: 'process',
+  });
   // What the first read of all loads and keeps is not that of one push.
   const repo = await GitFixture.create(join(root, 'first.git'));
   await repo.commit({ '.svc/agents/a.yaml': 'name: a\n' });
@@ -125,4 +134,48 @@ describe('what a git server sends that is no git’s', () => {
       }
     });
   }
+});
+
+describe('what a session’s git sends through the daemon, and is answered', () => {
+  let seat: Seat;
+  before(async () => {
+    seat = await takeSeat(daemon);
+  });
+  after(() => seat.stop());
+  const calls = [...some(pushes, (name) => /as is taken|^as many refs/.test(name)), ...some(hostAnswers, () => false)];
+  for (const [what, call] of calls) {
+    it(what, async () => {
+      let told = '';
+      await isBounded(what, async () => void (told = await seat.call(call)));
+      assert.match(told, call.told, what);
+    });
+  }
+
+  it('as much as a push takes, by git itself, and back again', { skip: !isLong }, async () => {
+    const git = (...args: string[]): Promise<Buffer> =>
+      runGit(['-c', 'core.compression=0', '-c', 'pack.window=0', ...args], { cwd: seat.work });
+    await git('config', 'user.name', 'a');
+    await git('config', 'user.email', 'a@b.example');
+    let pushed = 0;
+    await isBounded('a push of git', async () => {
+      pushed += 1;
+      for (let at = 0; at < 4; at += 1) await writeFile(join(seat.work, `f${at}`), randomBytes(63 * mebibyte));
+      await git('add', '.');
+      await git('commit', '-q', '-m', `${pushed}`);
+      await git('push', '-q', 'origin', `HEAD:refs/heads/large-${pushed}`);
+    });
+    const sha = (await git('rev-parse', 'HEAD')).toString().trim();
+    assert.equal(await seat.app.branch(`large-${pushed}`), sha);
+    const back = await mkdtemp(join(root, 'back-'));
+    await isBounded('a clone by git', async () => {
+      await rm(back, { recursive: true, force: true });
+      const remote = (await git('config', 'remote.origin.url')).toString().trim();
+      await git('clone', '-q', '--bare', '--single-branch', '-b', `large-${pushed}`, remote, back);
+    });
+    await isBounded('very many refs by git', async () => {
+      const refs = Array.from({ length: 5_000 }, (_, at) => `HEAD~1:refs/heads/many-${pushed}-${at}`);
+      pushed += 1;
+      await git('push', '-q', 'origin', ...refs);
+    });
+  });
 });

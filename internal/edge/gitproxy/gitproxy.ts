@@ -16,6 +16,7 @@ import { gitUpstream, type GitUpstream, noteRefusedPush } from '../../flows/brok
 import type { FlowContext } from '../../flows/context.ts';
 import type { GitRoute, GitRoutes } from '../../flows/ports.ts';
 import { type Exchange, judge, reached } from './exchange.ts';
+import { inPieces } from './pieces.ts';
 import { passPush } from './push.ts';
 
 const address = /^\/git\/([A-Za-z0-9_.-]+)\/([A-Za-z0-9_.-]+?)\.git\/(info\/refs|git-upload-pack|git-receive-pack)$/;
@@ -159,7 +160,10 @@ async function passRefs(exchange: Exchange, way: GitUpstream, service: string): 
 }
 
 async function passFetch(exchange: Exchange, way: GitUpstream): Promise<void> {
-  await passAnswer(exchange, await reached(exchange.forward(way, '/git-upload-pack', exchange.request)));
+  const { request } = exchange;
+  // One of a known length comes in pieces of its own, and goes on with that length.
+  const body = request.headers['content-length'] === undefined ? inPieces(request) : request;
+  await passAnswer(exchange, await reached(exchange.forward(way, '/git-upload-pack', body)));
 }
 
 async function passAnswer({ response }: Exchange, answer: Dispatcher.ResponseData): Promise<void> {
@@ -174,7 +178,8 @@ async function passAnswer({ response }: Exchange, answer: Dispatcher.ResponseDat
     if (typeof value === 'string') headers[name] = value;
   }
   response.writeHead(200, headers);
-  await pipeline(answer.body, response).catch((error: NodeJS.ErrnoException) => {
+  response.once('close', () => answer.body.destroy());
+  await pipeline(inPieces(answer.body), response).catch((error: NodeJS.ErrnoException) => {
     // Whoever asked has left, or the code host broke off: git says so itself.
     if (!response.destroyed) response.destroy(error);
   });

@@ -1,10 +1,13 @@
 // A push, passed through: what is to become of which ref is read from its beginning, the pack streams behind, counted.
 // Refusals are told in git's own report, so that git shows them.
 
+import type { Readable } from 'node:stream';
+import { Joined } from '../../base/joined.ts';
 import { Fault } from '../../domain/fault.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
 import { type GitUpstream, noteRefusedPush, sendPush } from '../../flows/broker/broker.ts';
 import { type Exchange, judge, reached } from './exchange.ts';
+import { inPieces } from './pieces.ts';
 
 const commandBytesMax = 1024 * 1024;
 const answerBytesMax = 4 * 1024 * 1024;
@@ -33,7 +36,7 @@ export async function passPush(exchange: Exchange, way: GitUpstream): Promise<vo
   const { ctx, of, request, response, pushMaxBytes } = exchange;
   if (request.headers['content-encoding'] !== undefined)
     throw outsideFault('refused', 'a push is not compressed as a whole');
-  const body = request[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  const body = inPieces(request);
   const commands = await readCommands(body);
   // git asks first whether it may send much, with nothing in it.
   if (commands.head.length === flush.length) {
@@ -110,15 +113,17 @@ async function forward(exchange: Exchange, way: GitUpstream, body: AsyncIterable
   return bytes;
 }
 
-async function bounded(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > answerBytesMax) throw new Error('the answer to a push has no end');
-    chunks.push(chunk);
+async function bounded(body: Readable): Promise<Buffer> {
+  const all = new Joined();
+  try {
+    for await (const piece of inPieces(body)) {
+      all.add(piece);
+      if (all.length > answerBytesMax) throw new Error('the answer to a push has no end');
+    }
+  } finally {
+    body.destroy();
   }
-  return Buffer.concat(chunks);
+  return all.take();
 }
 
 /** Takes the chunks one by one: leaving off early must not end the request that is still read afterwards. */
