@@ -30,6 +30,8 @@ export class ParkingBench {
   /** What daemons are started with besides. */
   env: Env;
   #daemon: SpawnedDaemon | undefined;
+  /** What the daemon before that has logged. */
+  lastWords = '';
   /** What the first start took on this machine, with nothing to take up again. */
   #firstMs: number | undefined;
   readonly #removeData: () => Promise<void>;
@@ -47,6 +49,7 @@ export class ParkingBench {
   /** Starts a daemon after the end of the one before; undefined where it ends before it is ready. One that was ready was so soon. */
   async start(failpoint?: string): Promise<Running | undefined> {
     await this.#daemon?.kill('SIGTERM');
+    this.lastWords = this.log();
     const since = performance.now();
     const one = spawnDaemon({
       dataDir: this.dataDir,

@@ -5,12 +5,14 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { isLong } from '../../base/testkit/long.ts';
 import { ParkingBench, type Running } from './parking-testkit.ts';
 import { applyAgents, hook, post, runnable } from './routing-testkit.ts';
 
 /** A daemon does all its other work with half of it; what ends it here takes more than this again. */
 const heapMb = 64;
+const memory = { NODE_OPTIONS: `--max-old-space-size=${heapMb}` };
 const secret = 'a secret of the hook';
 const person = { login: 'ann', id: 1, type: 'User' };
 
@@ -40,10 +42,12 @@ async function pushTo(url: string, hub: string, text: string): Promise<string> {
   return String(((await sent.json()) as { eventRecordId: string }).eventRecordId);
 }
 
+const heartbeat = { kind: 'heartbeat', cron: '0 0 1 1 *', timezone: 'UTC', routing: { kind: 'spawn' } };
+
 describe('a process that is out of memory', () => {
   let bench: ParkingBench;
   before(async () => {
-    bench = await ParkingBench.create({ NODE_OPTIONS: `--max-old-space-size=${heapMb}` });
+    bench = await ParkingBench.create(memory);
   });
   after(() => bench.remove());
 
@@ -103,6 +107,61 @@ describe('a process that is out of memory', () => {
     for (const id of routed.filter((one) => one !== ''))
       assert.ok(await bench.reaches(async () => /^routed/.test((await bench.statusOf(id)) ?? '')));
     assert.equal(await parked(), true);
+  });
+
+  /** Of each one that finds no memory, and one that does, before a daemon takes any; the schedule of the tick that does not. */
+  async function sickAndWell(): Promise<string> {
+    bench.env = { ...memory, SVC_ROLES: 'api' };
+    const { api } = (await bench.start()) ?? assert.fail(bench.log());
+    await applyAgents(api, { 'tick-sick': { triggers: [heartbeat] }, 'tick-well': { triggers: [heartbeat] } });
+    for (const name of ['sync-sick', 'sync-well']) {
+      const made = await api('POST', 'P/repositories', { name, path: await folderOf(name, 1, 40) });
+      assert.equal(made.status, 201, JSON.stringify(made.body));
+    }
+    await bench.database.db.query(
+      `insert into svc.calls (id, project_id, provider, alias, tool, write, status, created_at, input_hash, daemon_id, lease_until)
+       select gen_random_uuid(), p.id, 'webhook', 'notify', tool, true, 'sending', now(), '\\x00', gen_random_uuid(),
+           now() from svc.projects p cross join unnest(array['call-sick', 'call-well']) as tool where p.slug = 'default'`,
+    );
+    await bench.database.db.query('update svc.schedules set next_at = now()');
+    bench.env = memory;
+    const of =
+      'select s.id as value from svc.schedules s join svc.agents a on a.id = s.agent_id where a.name = $1::text';
+    return (await bench.value<string>(of, ['tick-sick'])) ?? assert.fail('no schedule');
+  }
+  const becameOf = async (what: 'sick' | 'well'): Promise<unknown> => ({
+    sync: await lastRun(`sync-${what}`),
+    tick: await bench.value<string>(
+      'select s.last_status as value from svc.schedules s join svc.agents a on a.id = s.agent_id where a.name = $1::text',
+      [`tick-${what}`],
+    ),
+    call: await bench.value<string>(
+      `select concat_ws(' ', status, code) as value from svc.calls where tool = $1::text`,
+      [`call-${what}`],
+    ),
+  });
+
+  it('parks a sync, a tick and a call that find none, each after three ends, and their like go on', async () => {
+    const schedule = await sickAndWell();
+    const points = ['sync.run:memory@sync-sick', `heartbeat.tick:memory@${schedule}`, 'call.tell:memory@call-sick'];
+    const parked = { sync: 'failed ended-the-process', tick: 'failed', call: 'unknown outcome-unknown' };
+    const isParked = async (): Promise<boolean> => isDeepStrictEqual(await becameOf('sick'), parked);
+    const aborts = await bench.abortsUntil(points.join(), isParked);
+    assert.match(bench.lastWords, /JavaScript heap out of memory/);
+    // What was in hand beside another was found out in fewer ends of its own.
+    assert.ok(aborts >= 2 + points.length && aborts <= 3 * points.length, `${aborts}`);
+    // On a slow machine the starts take so long that its tick is late.
+    const goesOn = async (): Promise<boolean> => {
+      const said = JSON.stringify(await becameOf('well'));
+      return /"sync":"applied","tick":"(?:fired|skipped-late)","call":"refused not-sent"/.test(said);
+    };
+    assert.ok(await bench.reaches(goesOn), JSON.stringify(await becameOf('well')));
+    const hints = await bench.parkedBy();
+    for (const hint of [/^svc repo sync sync-sick$/, /^svc event replay /, /whether it arrived$/])
+      assert.ok(
+        hints.some((one) => hint.test(one)),
+        hints.join('\n'),
+      );
   });
 
   it('is not brought about by a tree, however large: four thousand agents are applied', { skip: !isLong }, async () => {
