@@ -5,8 +5,15 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { harnessPackage } from '../../adapters/harness/harness.ts';
 import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
+import { post, settled } from '../routing/routing-testkit.ts';
 import { eventually } from './host-crash-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
+
+/** By which anybody is woken. */
+const channels = [
+  ...['svc_hosts', 'svc_sessions', 'svc_reconciles', 'svc_sync', 'svc_endpoints', 'svc_schedules'],
+  ...['svc_check_deadlines', 'jobs:insert'],
+];
 
 describe('a session that runs', () => {
   let bench: HostBench;
@@ -23,6 +30,48 @@ describe('a session that runs', () => {
       told.messages.map(({ role, kind }) => `${role} ${kind}`),
       ['user prompt', 'assistant text'],
     );
+  });
+
+  it('wakes others a few times a second, however much it says and is sent', async () => {
+    const [lines, events] = [400, 300];
+    const wake = { event: 'webhook.received', endpoint: 'wake', auth: { kind: 'none' }, routing: { kind: 'deliver' } };
+    await bench.apply({ woken: { concurrency: 1, triggers: [{ ...wake, message: 'go on' }] } });
+    const { daemon } = bench;
+    const path = new URL(String((await daemon.api('GET', 'P/endpoints/wake')).body['ingestUrl'])).pathname;
+    const session = await bench.start('woken', '!say here');
+    await bench.until(session, (view) => view.state === 'idle');
+    const heard = new Map<string, number>();
+    const { promise: allHeard, resolve: isOver } = Promise.withResolvers<void>();
+    for (const channel of channels) {
+      await daemon.database.db.listen(channel, (payload) => {
+        if (payload === 'over') isOver();
+        else heard.set(channel, (heard.get(channel) ?? 0) + 1);
+      });
+    }
+    const count = async (table: 'messages' | 'inbox'): Promise<number> => {
+      const text = `select count(*)::int as n from svc.${table} where session_id = $1::uuid`;
+      return (await daemon.database.db.query<{ n: number }>(text, [session])).rows[0]?.n ?? 0;
+    };
+    const begun = performance.now();
+    // Lines that are rows of their own, and one that comes in very many chunks.
+    await bench.send(session, `!stream 400 1\n${'!plan one\n!say two\n'.repeat(lines)}`);
+    await bench.until(session, (view) => view.state === 'idle' && view.body['inbox']?.['done'] === (2 as never));
+    assert.ok((await count('messages')) >= 2 * lines);
+    for (let sent = 0; sent < events; sent += 20)
+      await Promise.all(Array.from({ length: 20 }, () => post(daemon.url, path, {})));
+    await settled(daemon.ctx.db);
+    assert.equal(await count('inbox'), events + 2);
+    await bench.until(session, (view) => view.state === 'idle' && view.body['inbox']?.['pending'] === (0 as never));
+    // What was notified before this is heard before it.
+    await daemon.database.db.query(`select pg_notify('svc_hosts', 'over')`);
+    await allHeard;
+    const [said, sent] = [heard.get('svc_sessions') ?? 0, heard.get('svc_hosts') ?? 0];
+    assert.ok(said > 0 && said <= (await count('messages')) / 5, `${said} of ${await count('messages')}`);
+    assert.ok(sent > 0 && sent <= events / 4, `${sent} of ${events}`);
+    // On a slow machine, more of them have the time.
+    const intervals = (performance.now() - begun) / 50;
+    const often = [...heard].filter(([, times]) => times > intervals + 2);
+    assert.deepEqual(often, [], `in ${intervals} intervals`);
   });
 
   it('has its environment, its setup and its working directory', async () => {
