@@ -38,7 +38,8 @@ const takes: { readonly [name: string]: Takes } = {
   'repo.watch': { plain: 'names and times of at most 10,000 entries of a folder; of one with more nothing is watched' },
   'session.host': {
     parks: 'session',
-    plain: 'a turn wears its messages out, and taking over its hold (svc.session_holds.taken): each at the third time',
+    plain:
+      'late in a turn its messages are worn out, and taking over its hold (svc.session_holds.taken): each at the third time',
   },
   'session.orphans': { plain: 'ids of a hundred sessions or claims, each ended by itself' },
   'session.upkeep': {

@@ -12,6 +12,7 @@ import { timeOrderedId } from '../../base/runtime.ts';
 import { afterTurn, attemptsMax, promptText, type TurnEnd } from '../../core/session/session.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { withTurnInHand } from './in-hand.ts';
 import { Inbox } from './inbox.ts';
 import { failureText } from './launch.ts';
 import type { Launched } from './launching.ts';
@@ -159,7 +160,9 @@ export class Conversation {
       }
       this.#restsSince = undefined;
       this.#isAskedToLeave = false;
-      const end = await this.#turn(launched, next, recap);
+      // Its turn to begin may come late: then it may have been let go of.
+      const begin = async () => this.#over() ?? this.#turn(launched, next, recap);
+      const end = await withTurnInHand(this.#ctx, this.#session, begin);
       if (end !== undefined) return end;
       recap = async () => [];
     }

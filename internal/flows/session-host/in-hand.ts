@@ -1,8 +1,10 @@
-// A launch that may end the process, and the making of a successor, which reads what once came in: noted before it begins, tried
-// with nothing beside it after two unclean ends in a row, and after a third the session is failed (docs/reference/sessions.md#states),
-// the slot left as it is. What ends the process later, in a turn, wears the turn's messages out.
+// A launch that may end the process, a turn, and the making of a successor, which reads what once came in: noted before it begins,
+// tried with nothing beside it after two unclean ends in a row, and after a third the session is failed
+// (docs/reference/sessions.md#states), the slot left as it is. A turn is in hand in its first seconds; what ends the process later
+// in it wears its messages out.
 
-import { clearSuspects, parkedSuspect } from '../../adapters/store/operations/in-hand.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { clearSuspects, parkedSuspect, turnSuspect } from '../../adapters/store/operations/in-hand.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { type ReplaceableSlot, successorSuspect } from '../../adapters/store/sessions/upkeep.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -25,6 +27,39 @@ export function withLaunchInHand<T>(ctx: FlowContext, session: ClaimedSession, a
     throw new Parked();
   };
   return inHand(ctx, session, { id, point: 'session.launch', act, parked });
+}
+
+/** A turn may take an hour, which nothing that is tried alone can wait for; what it was told ends the process soon. */
+const turnInHandMs = 10_000;
+
+/** Sees a turn through that begins in the same ways. One that is parked is not begun, and fails its session. */
+export async function withTurnInHand<T>(
+  ctx: FlowContext,
+  session: ClaimedSession,
+  act: () => Promise<T>,
+): Promise<T | { readonly kind: 'failed'; readonly reason: string }> {
+  const { sessionId, agent } = session;
+  const id = turnSuspect(sessionId);
+  let turn: Promise<T> | undefined;
+  const begin = async (): Promise<void> => {
+    turn = act();
+    const over = new AbortController();
+    const seconds = sleep(turnInHandMs, undefined, { signal: over.signal });
+    await Promise.race([seconds, turn]).catch(() => undefined);
+    over.abort();
+    await seconds.catch(() => undefined);
+  };
+  const parked = async (): Promise<void> => {
+    ctx.runtime.log.error({ sessionId, agent }, 'session.turn_parked');
+    await clearSuspects(ctx.db, 'session', [id]);
+  };
+  try {
+    await inHand(ctx, session, { id, point: 'session.turn', act: begin, parked });
+  } catch (error) {
+    // A turn that goes on does so whatever became of its note.
+    if (turn === undefined) throw error;
+  }
+  return turn ?? { kind: 'failed', reason: endedTheProcess };
 }
 
 /** Makes a successor in the same ways. One that is parked is passed by until its agent has another revision or session. */

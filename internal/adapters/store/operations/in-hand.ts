@@ -3,11 +3,16 @@
 // svc.daemons is there as long as the daemon is; whoever buries a daemon counts what its rows name, once, for the count
 // takes the rows away.
 
+import { unwearTurns } from '../sessions/turns.ts';
 import type { Sql, Statement } from '../store.ts';
 
 /** What is told outside, or asked there, about something that has a row of its own. */
 export type OutboundKind = 'plan' | 'look' | 'status' | 'notice' | 'check' | 'call';
 export type WorkKind = 'event' | 'sync' | 'tick' | 'session' | OutboundKind;
+
+/** What a session's turns are suspected by, apart from its launches. */
+export const turnSuspect = (sessionId: string): string => `turn:${sessionId}`;
+const sessionOfTurn = (id: string): string => id.replace(/^turn:/, '');
 
 export interface InHand {
   readonly daemonId: string;
@@ -121,12 +126,12 @@ export async function releaseParked(tx: Sql, repositoryId: string): Promise<void
   );
 }
 
-/** Forgets tellings and successors of which nothing was heard since then; the caller goes on until it deletes less than `limit`. */
+/** Forgets tellings, successors and turns of which nothing was heard since then; the caller goes on until it deletes less than `limit`. */
 export async function forgetSuspects(tx: Sql, before: Date, limit: number): Promise<number> {
   const { rowCount } = await tx.query(
     `delete from svc.suspects where (kind, id) in (
        select kind, id from svc.suspects
-        where (kind in ('plan', 'look', 'status', 'notice', 'check', 'call') or (kind = 'session' and id like 'successor:%'))
+        where (kind in ('plan', 'look', 'status', 'notice', 'check', 'call') or (kind = 'session' and (id like 'successor:%' or id like 'turn:%')))
           and ended_at < $1::timestamptz limit $2::int)`,
     [before, limit],
   );
@@ -135,14 +140,14 @@ export async function forgetSuspects(tx: Sql, before: Date, limit: number): Prom
 
 /**
  * Counts an unclean end for whatever was in hand of daemons that are not there any more. What has been tried alone counts
- * further than that; what was beside others does not. Answers with what may not be tried beside others any more, and
- * forgets events that do not wait any more.
+ * further than that; what was beside others does not, and other turns that were in flight then are not worn by the end. Answers
+ * with what may not be tried beside others any more, and forgets events that do not wait any more.
  */
 export async function countUncleanEnds(sql: Sql): Promise<{ readonly kind: WorkKind; readonly id: string }[]> {
-  const { rows } = await sql.query<{ kind: WorkKind; id: string }>(
+  const { rows } = await sql.query<{ kind: WorkKind; id: string; daemonIds: string[] | null; aloneIds: string[] }>(
     `with gone as (
        delete from svc.in_hand h where not exists (select from svc.daemons d where d.id = h.daemon_id)
-         returning h.kind, h.ids, h.alone
+         returning h.daemon_id, h.kind, h.ids, h.alone
      ), held as (
        select g.kind, u.id, bool_or(g.alone) as alone from gone g cross join unnest(g.ids) as u (id)
         where g.kind <> 'event'
@@ -153,14 +158,19 @@ export async function countUncleanEnds(sql: Sql): Promise<{ readonly kind: WorkK
        delete from svc.suspects s
         where s.kind = 'event' and not exists (select from svc.events e
           where e.id = case when s.kind = 'event' then s.id::uuid end and e.router_status = 'pending')
+     ), counted as (
+       insert into svc.suspects as s (kind, id, ends) select kind, id, 1 from held
+         on conflict (kind, id) do update set ended_at = now(), ends = case
+           when s.ends < 2 or exists (select from held where held.kind = s.kind and held.id = s.id and held.alone)
+             then s.ends + 1 else s.ends end
+       returning s.kind, s.id
      )
-     insert into svc.suspects as s (kind, id, ends) select kind, id, 1 from held
-       on conflict (kind, id) do update set ended_at = now(), ends = case
-         when s.ends < 2 or exists (select from held where held.kind = s.kind and held.id = s.id and held.alone)
-           then s.ends + 1 else s.ends end
-     returning s.kind, s.id`,
+     select kind, id, found.* from counted cross join (
+       select array_agg(daemon_id) as "daemonIds", array_agg(ids[1]) as "aloneIds" from gone where alone) found`,
   );
-  return rows;
+  const [{ daemonIds, aloneIds } = { daemonIds: null, aloneIds: [] }] = rows;
+  if (daemonIds !== null) await unwearTurns(sql, daemonIds, aloneIds.map(sessionOfTurn));
+  return rows.map(({ kind, id }) => ({ kind, id }));
 }
 
 /** Records why events that were never routed will not be; they are in the caller's transaction and wait for nobody. */

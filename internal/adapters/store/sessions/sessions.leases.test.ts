@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import pg from 'pg';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { countUncleanEnds, noteInHand, turnSuspect } from '../operations/in-hand.ts';
 import { removeDeadDaemons, removeDaemon } from '../operations/jobs.ts';
 import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
 import { offerHold, putHold, takeOverSessions } from './holds.ts';
@@ -275,4 +276,31 @@ test('in a project that is archived no session is taken and none is told anythin
   await archive(null);
   assert.deepEqual(await told(), ['capacity', 1, 1, 1]);
   assert.equal((await claim(randomUUID())).length, 1);
+});
+
+test('an end that something has come to alone wears out no turn beside it; one that nobody has come to alone wears out all', async () => {
+  const attemptsAfter = async (isAlone: boolean): Promise<number[]> => {
+    await t.db.query('delete from svc.sessions');
+    await queue(2);
+    const daemonId = randomUUID();
+    const leases = await claim(daemonId);
+    for (const lease of leases) {
+      const { rows } = await t.db.query<{ seq: number }>(
+        `with up as (update svc.sessions set state = 'idle' where id = $1::uuid)
+         update svc.inbox set attempts = 1 where session_id = $1::uuid returning seq`,
+        [lease.sessionId],
+      );
+      await beginTurn(t.db, lease, { id: randomUUID(), seqs: rows.map(({ seq }) => seq), now: new Date() });
+    }
+    const ids = leases.slice(0, 1).map(({ sessionId }) => turnSuspect(sessionId));
+    await noteInHand(t.db, { daemonId, lane: 'of a turn', kind: 'session', ids, alone: isAlone });
+    assert.deepEqual(await countUncleanEnds(t.db), [{ kind: 'session', id: ids[0] }]);
+    const { rows } = await t.db.query<{ attempts: number[] }>(
+      `select array_agg(attempts order by session_id = $1::uuid desc) as attempts from svc.inbox`,
+      [leases[0]?.sessionId],
+    );
+    return rows[0]?.attempts ?? [];
+  };
+  assert.deepEqual(await attemptsAfter(true), [2, 1]);
+  assert.deepEqual(await attemptsAfter(false), [2, 2]);
 });

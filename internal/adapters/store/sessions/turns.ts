@@ -99,6 +99,16 @@ export async function beginTurn(
   return rows[0]?.number;
 }
 
+/** Turns that were in flight when one of these daemons ended, but for those of `but`, are not worn by that. */
+export async function unwearTurns(sql: Sql, daemonIds: readonly string[], but: readonly string[]): Promise<void> {
+  await sql.query(
+    `update svc.inbox i set attempts = greatest(i.attempts - 1, 1) from svc.sessions s
+      where s.leased_by = any($1::uuid[]) and s.id::text <> all($2::text[])
+        and i.session_id = s.id and i.state = 'in_flight'`,
+    [daemonIds, but],
+  );
+}
+
 /** SQL: of a turn that `endTurn` ends, whether somebody asked for its end who was not heard any more. */
 const isStopped = `(stop_asked and $9::text = 'pending')`;
 
