@@ -6,6 +6,7 @@ import { after, describe, it } from 'node:test';
 import { ConfigError, loadConfig } from './config.ts';
 import { notificationSettings } from './notification-settings.ts';
 import { secretInFile } from './section.ts';
+import { checkSections } from './sections.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'svc-config-'));
 let files = 0;
@@ -148,5 +149,30 @@ describe('configuration', () => {
       );
     assert.equal(receivers(file('\uFEFFa key\r\n'))[0]?.key, 'a key');
     assert.throws(() => receivers(file('\n')), /notifications\.receivers\.0\.secretFile cannot be read, or is empty/);
+  });
+
+  it('names the setting of a section that is none, and the one that it stands for', () => {
+    const told = (text: string): string => {
+      try {
+        checkSections(load({ SVC_CONFIG: file(text) }));
+      } catch (error) {
+        return error instanceof ConfigError ? error.message : String(error);
+      }
+      return '';
+    };
+    for (const [text, message] of [
+      ['sessions: {maxx: 3}', 'sessions.maxx cannot be used: it is no setting; did you mean sessions.max?'],
+      [
+        'sessions: {spawn: {dept: 3}}',
+        'sessions.spawn.dept cannot be used: it is no setting; did you mean sessions.spawn.depth?',
+      ],
+      [
+        'sandboxes: {presets: {node: {rootsf: /x}}}',
+        'sandboxes.presets.node.rootsf cannot be used: it is no setting; did you mean sandboxes.presets.node.rootfs?',
+      ],
+      ['retention: {colours: 3}', 'retention.colours cannot be used: it is no setting'],
+      ['sessions: {max: many}', 'sessions.max cannot be used: Invalid type: Expected number but received "many"'],
+    ] as const)
+      assert.equal(told(text), message);
   });
 });

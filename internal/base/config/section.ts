@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import * as v from 'valibot';
 import type { Json } from '../../domain/json.ts';
+import { nearest } from '../../domain/nearest.ts';
 import { hostFault } from '../net/net.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 
@@ -12,7 +13,32 @@ export function readSection<S extends v.GenericSchema>(schema: S, value: unknown
   if (parsed.success) return parsed.output;
   const [issue] = parsed.issues;
   const path = v.getDotPath(issue);
-  throw new ConfigError(path === null ? key : `${key}.${path}`, `cannot be used: ${issue.message}`);
+  const name = path === null ? key : `${key}.${path}`;
+  if (issue.expected === 'never' && path !== null) {
+    const near = nearest(String(issue.path?.at(-1)?.key), keysAt(schema, issue.path?.slice(0, -1) ?? []));
+    const meant = near === undefined ? '' : `; did you mean ${[...name.split('.').slice(0, -1), near].join('.')}?`;
+    throw new ConfigError(name, `cannot be used: it is no setting${meant}`);
+  }
+  throw new ConfigError(name, `cannot be used: ${issue.message}`);
+}
+
+/** What of a schema leads to another one. */
+interface Walked {
+  readonly entries?: { readonly [key: string]: Walked };
+  readonly wrapped?: Walked;
+  readonly value?: Walked;
+  readonly item?: Walked;
+}
+
+/** The keys that there are at a place of a section; none where that depends on what else stands there. */
+function keysAt(schema: Walked, path: readonly { readonly key: unknown }[]): string[] {
+  let at: Walked | undefined = schema;
+  for (const { key } of path) {
+    while (at?.wrapped !== undefined) at = at.wrapped;
+    at = at?.entries?.[String(key)] ?? at?.value ?? at?.item;
+  }
+  while (at?.wrapped !== undefined) at = at.wrapped;
+  return Object.keys(at?.entries ?? {});
 }
 
 /** The section of a provider; undefined where there is none. */
