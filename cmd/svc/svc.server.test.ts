@@ -185,6 +185,7 @@ test('apply sends the tree with what it names outside .svc; diff and a dry run c
 test('suspend, resume, reserve and remove do what they say', async () => {
   assert.equal((await json('repo', 'suspend', 'fleet'))['suspended'], true);
   assert.match((await svc(['repo', 'list'])).stdout, /suspended/);
+  assert.doesNotMatch((await svc(['repo', 'show', 'fleet'])).stdout, /next poll/);
   assert.equal((await json('repo', 'resume', 'fleet'))['suspended'], false);
   assert.match((await svc(['endpoint', 'reserve', 'later'])).stdout, /reserved for one hour: http/);
   assert.equal((await svc(['endpoint', 'delete', 'later'])).code, 0);

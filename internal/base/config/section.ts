@@ -31,8 +31,8 @@ interface Walked {
 }
 
 /** The keys that there are at a place of a section; none where that depends on what else stands there. */
-function keysAt(schema: Walked, path: readonly { readonly key: unknown }[]): string[] {
-  let at: Walked | undefined = schema;
+function keysAt(schema: unknown, path: readonly { readonly key: unknown }[]): string[] {
+  let at = schema as Walked | undefined;
   for (const { key } of path) {
     while (at?.wrapped !== undefined) at = at.wrapped;
     at = at?.entries?.[String(key)] ?? at?.value ?? at?.item;

@@ -82,10 +82,9 @@ async function probeSummary(call: Call, client: Client, url: string): Promise<st
   const auth = authOf(call);
   const body = { url, ...(auth !== undefined && { auth }) };
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
-  if (report.reachable === false) {
+  if (report.reachable === false)
     return `warning: it cannot be read (${clean(report.condition, true)}): ${clean(report.detail, true)}`;
-  }
-  if (!isRead(report)) return `warning: ${clean(report.advice[0] ?? 'it cannot be read', true)}`;
+  if (report.via === null) return `warning: ${clean(report.advice[0] ?? 'it cannot be read', true)}`;
   const branch = call.text('branch') ?? report.defaultBranch ?? '-';
   const commit = report.commit === null ? '' : ` at ${shortCommit(report.commit)}`;
   return `found branch ${clean(branch, true)}${commit}${report.hasSvc === false ? ', without a .svc/' : ''}`;
@@ -193,7 +192,7 @@ export const repoList: Handler = async (call) => {
       head: ['interval', 'next poll', 'failures', 'pinned', 'because'],
       row: ({ value: repository }) => [
         `${repository.intervalSeconds}s`,
-        relativeTime(repository.nextPollAt, now),
+        relativeTime(repository.suspended ? null : repository.nextPollAt, now),
         String(repository.failures),
         shortCommit(repository.pinnedCommit),
         repository.conditionDetail ?? '-',
@@ -245,7 +244,7 @@ function showText(repository: Repository, run: reconciles.WholeRun | undefined, 
       ['quarantined', repository.quarantinedCommit ? clean(repository.quarantinedCommit, true) : undefined],
       ['plans', plansText(repository)],
       ['interval', `${repository.intervalSeconds}s`],
-      ['next poll', at(repository.nextPollAt)],
+      ['next poll', at(repository.suspended ? null : repository.nextPollAt)],
       [
         'auth',
         auth ? `${auth.kind} ${clean(auth.kind === 'token' ? auth.secretRef : auth.connection, true)}` : undefined,
@@ -386,12 +385,9 @@ export const repoProbe: Handler = async (call) => {
   const body = { url, ...(auth !== undefined && { auth }) };
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
   call.screen.emit(report, () => probeText(report, call));
-  // What cannot be read is an answer, and not a good one.
-  return isRead(report) ? 0 : 1;
+  // What cannot be read is an answer, and not a good one, also where its server answers.
+  return report.reachable && report.via !== null ? 0 : 1;
 };
-
-/** Whether something was read there: a server that answers may have a repository that cannot be read. */
-const isRead = (report: api.RepositoryProbe): boolean => report.reachable && report.via !== null;
 
 function probeText(report: api.RepositoryProbe, call: Call): string {
   const plain = Object.entries(report).filter(([name, value]) => name !== 'advice' && value !== null);
