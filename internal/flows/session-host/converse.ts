@@ -77,8 +77,8 @@ interface Conversing {
   readonly authorization: string;
   readonly origin: string;
   readonly cwd: string;
-  /** The harness is resumed as it was kept, and may not know what was said since. */
-  readonly isBehind: boolean;
+  /** Where the harness is resumed as it was kept: what was said after this message it may not know. */
+  readonly knowsUpTo: number | undefined;
 }
 
 interface Opened extends Started {
@@ -91,7 +91,7 @@ interface Opened extends Started {
 export async function converse(
   of: Starting,
   facts: LaunchFacts,
-  { start, authorization, origin, cwd, isBehind }: Conversing,
+  { start, authorization, origin, cwd, knowsUpTo }: Conversing,
 ): Promise<Opened> {
   const { ctx, ports, session } = of;
   const { sessionId } = session;
@@ -120,7 +120,7 @@ export async function converse(
     reason: null,
     harnessSession: opened.harnessSession,
     // Until a turn has ended well: a next launch finds the same files, and cannot tell.
-    recapDue: opened.isAmnesic || isBehind,
+    recapDue: opened.isAmnesic || knowsUpTo !== undefined,
   });
   if (!isUp) throw new Error('the session is not this host’s any more');
   return opened;

@@ -125,10 +125,8 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   if (!moved) throw new Error('the session is not this host’s any more');
   const lasts = sandboxes.capabilities.survivesRestart;
   const start = starter(of, { ...stage, plan, argv: program.argv, cwd, secrets: [token, ...stage.masked], lasts });
-  const { origin } = stage;
-  const knowsUpTo = stage.restored?.saidSeq ?? undefined;
-  const way = { start, authorization: plan.toolsAuthorization, origin, cwd, isBehind: knowsUpTo !== undefined };
-  const opened = await converse(of, facts, way);
+  const { origin, knowsUpTo } = stage;
+  const opened = await converse(of, facts, { start, authorization: plan.toolsAuthorization, origin, cwd, knowsUpTo });
   const { connection, isAmnesic, process: harness } = opened;
   const keep = { ...stage, process: harness, provider: sandboxes.name, project: facts.project };
   const leave = await holdSession(of, { ...keep, plan, cwd, results });
@@ -145,8 +143,8 @@ async function makeDirectories({ signal }: Launching, sandbox: Sandbox, plan: La
 interface Stage extends SessionWiring {
   readonly sandbox: Sandbox;
   readonly isFresh: boolean;
-  /** The snapshot that was put back. */
-  readonly restored: { readonly saidSeq: number | null } | undefined;
+  /** Of a snapshot that was put back, the message up to which its harness knows the conversation. */
+  readonly knowsUpTo: number | undefined;
   /** Values that must not show. */
   readonly masked: readonly string[];
   readonly cache: SetupCache;
@@ -186,7 +184,16 @@ async function openStage(
   signal.throwIfAborted();
   const cache = await ports.setupCache(sealingOf(ctx));
   const masked = secrets.values.filter((value) => value.length > 3);
-  return { ...ways, sandbox, isFresh, restored, isInline: secrets.isInline, masked, cache, watch };
+  return {
+    ...ways,
+    sandbox,
+    isFresh,
+    knowsUpTo: restored?.saidSeq ?? undefined,
+    isInline: secrets.isInline,
+    masked,
+    cache,
+    watch,
+  };
 }
 
 /** Programs of a box are its user's, whoever the daemon is. */
