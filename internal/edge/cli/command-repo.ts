@@ -386,7 +386,7 @@ export const repoProbe: Handler = async (call) => {
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
   call.screen.emit(report, () => probeText(report, call));
   // What cannot be read is an answer, and not a good one, also where its server answers.
-  return report.reachable && report.via !== null ? 0 : 1;
+  return report.reachable === false || report.via === null ? 1 : 0;
 };
 
 function probeText(report: api.RepositoryProbe, call: Call): string {
