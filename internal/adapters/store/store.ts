@@ -47,6 +47,8 @@ export interface Database extends Sql {
   readonly calls: Database;
   /** As `calls`, for one of them: what it has waited for the database is waited less for all that it asks next. */
   oneCall(): Database;
+  /** The same for what looks again and again whether there is news: it waits a moment rather than have a connection opened. */
+  readonly looks: Database;
   /** Connections that nothing else takes: for the heartbeat, the leases, and what ends a statement that was given up. */
   readonly vital: Sql;
   /**
@@ -88,15 +90,7 @@ const attemptsMax = 5;
 const unavailableCodes = /^(08...|57P0[1-5]|53300)$/;
 /** Read-only (a standby, or one whose provider found its disk full), no room on its disk, no memory: nothing was done. */
 const unwritableCodes = /^(25006|53100|53200)$/;
-const socketCodes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ENOENT',
-  'ETIMEDOUT',
-  'ENOTFOUND',
-  'EHOSTUNREACH',
-]);
+const socketCodes = /^(ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH)$/;
 
 /** Of the fault that callers get for any of them. */
 const unavailable = 'unavailable';
@@ -126,7 +120,7 @@ export function isRepeatable(error: unknown): boolean {
 export function isConnectionLoss(error: unknown): boolean {
   const code = errorCode(error);
   if (code === unavailable || error instanceof NoAnswer) return true;
-  if (code !== undefined && (unavailableCodes.test(code) || socketCodes.has(code))) return true;
+  if (code !== undefined && (unavailableCodes.test(code) || socketCodes.test(code))) return true;
   const message = error instanceof Error ? error.message : '';
   return /^Connection terminated|^Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable/.test(
     message,
@@ -202,8 +196,9 @@ class Shared {
   readonly vital: Pool;
   readonly listener: ListenHub;
   readonly tells: WakeupSender;
-  readonly lanes: { readonly work: Lane; readonly calls: Lane; readonly vital: Lane; readonly tells: Lane };
+  readonly lanes: { readonly [name in 'work' | 'calls' | 'looks' | 'vital' | 'tells']: Lane };
   calls: Database | undefined;
+  looks: Database | undefined;
   count = 0;
 
   constructor(options: DatabaseOptions) {
@@ -217,6 +212,7 @@ class Shared {
     this.lanes = {
       work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs },
       calls: { max: connectionsMax.main - 1, waitMs: 4_000, answerMs: Math.min(callMs, answerMs) },
+      looks: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs, isPatient: true },
       vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
       tells: { max: 1, waitMs: tellMs, answerMs: tellMs },
     };
@@ -276,6 +272,9 @@ class View implements Database {
   }
   get calls(): Database {
     return (this.#shared.calls ??= new View(this.#shared, this.#shared.lanes.calls));
+  }
+  get looks(): Database {
+    return (this.#shared.looks ??= new View(this.#shared, this.#shared.lanes.looks));
   }
   oneCall(): Database {
     return new View(this.#shared, this.#shared.lanes.calls, new Waited());

@@ -34,18 +34,21 @@ export interface Service {
 
 type Turn<T> = (ctx: FlowContext, signal: AbortSignal) => Promise<T>;
 
+/** For what nobody waits for: it has no connection opened, and kept, because two of its kind meet. */
+const patient = (ctx: FlowContext): FlowContext => ({ ...ctx, db: ctx.db.looks });
+
 /** A turn, a pause, a turn. */
 function every(name: string, on: readonly Role[], pauseMs: number, turn: Turn<unknown>): Service {
   const act = (ctx: FlowContext) => async (signal: AbortSignal) => {
     await turn(ctx, signal);
   };
-  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(ctx)) };
+  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(patient(ctx))) };
 }
 
 /** Turns without a pause for as long as they find something: each answers with how much. */
 function untilNone(name: string, on: readonly Role[], pauseMs: number, turn: Turn<number>): Service {
   const act = (ctx: FlowContext) => async (signal: AbortSignal) => ((await turn(ctx, signal)) === 0 ? pauseMs : 0);
-  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(ctx)) };
+  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(patient(ctx))) };
 }
 
 /** Turns that answer with how long the next pause is, which a notification ends; `pauseMs` after one that failed. */

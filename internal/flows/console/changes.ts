@@ -127,7 +127,7 @@ class Watch {
       known.filter((one) => one.topic === topic && isOpen(one)).map((one) => one.id);
     const hasRun = this.#log.at(-1)?.topic === 'reconciles';
     const withAgents = isFirst || hasRun || performance.now() - this.#agentsAt > every.agentsMs;
-    const marks = await readMarks(this.#ctx.db, this.#projectId, {
+    const marks = await readMarks(this.#ctx.db.looks, this.#projectId, {
       events: open('events', ({ mark }) => mark === 'pending').slice(-latestMax.events),
       sessions: open('sessions', ({ mark }) => !/^(archived|replaced|failed)\b/.test(mark)).slice(-latestMax.sessions),
       withAgents,

@@ -150,7 +150,7 @@ export async function streamRuns(ctx: FlowContext, input: StreamInput): Promise<
 }
 
 async function* changesFrom(ctx: FlowContext, input: StreamInput, begin: number): AsyncGenerator<RunEvent> {
-  const { db } = ctx;
+  const db = ctx.db.looks;
   const { projectId, repository, signal } = input;
   let wake: () => void = () => undefined;
   const stop = await db.listen(reconcileChannel, (payload) => {

@@ -35,7 +35,7 @@ export interface WatchInput {
 
 /** First the state as it is, then each message and each further state. Ends with the session, or with the signal. */
 export async function* watchSession(ctx: FlowContext, input: WatchInput): AsyncGenerator<SessionEvent> {
-  const { db } = ctx;
+  const db = ctx.db.looks;
   const { projectId, sessionId, signal } = input;
   let wake: () => void = () => undefined;
   const stop = await db.listen(sessionChannel, (payload) => {

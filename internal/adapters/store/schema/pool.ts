@@ -17,6 +17,8 @@ export interface Lane {
   readonly waitMs: number;
   /** For each answer of the server, in milliseconds; the place at the gate counts too. */
   readonly answerMs: number;
+  /** It asks often, of itself, and rests in between: no connection is opened for what waits a moment, or kept for it. */
+  readonly isPatient?: true;
 }
 
 export interface PoolOptions {
@@ -75,7 +77,7 @@ export class Waited {
 }
 
 /** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
-const every = { growMs: 3, shrinkMs: 5_000 } as const;
+const every = { growMs: 3, growPatientlyMs: 100, shrinkMs: 5_000 } as const;
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
 const quietMs = 1_000;
 
@@ -115,14 +117,19 @@ export class Pool {
   readonly #options: PoolOptions;
   readonly #pool: pg.Pool;
   readonly #waiting = new Set<Waiting>();
+  /** Of those, who is not patient. */
+  #hurried = 0;
   readonly #busy = new Map<Lane, number>();
   /** As many as are wanted at once, as far as is known. */
   #open = 1;
   #active = 0;
+  /** Of the active, who is not patient; and the most of them lately. */
+  #wanted = 0;
   #peak = 0;
   #answeredAt = performance.now();
   #probing = false;
   #growing: NodeJS.Timeout | undefined;
+  #growsPatiently = false;
   readonly #shrinking: NodeJS.Timeout;
   #closing = false;
 
@@ -139,9 +146,9 @@ export class Pool {
     this.#shrinking.unref();
   }
 
-  /** Who waits at the gate. */
+  /** Who waits at the gate and is not patient. */
   waiting(): number {
-    return this.#waiting.size;
+    return this.#hurried;
   }
 
   async close(): Promise<void> {
@@ -227,7 +234,7 @@ export class Pool {
     }
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        this.#waiting.delete(waiting);
+        this.#stopWaiting(waiting);
         reject(new NoAnswer('every connection is taken'));
       }, waitMs);
       const enter = (): void => {
@@ -237,8 +244,13 @@ export class Pool {
       };
       const waiting = { lane, enter };
       this.#waiting.add(waiting);
+      if (lane.isPatient !== true) this.#hurried += 1;
       this.#growSoon();
     });
+  }
+
+  #stopWaiting(waiting: Waiting): void {
+    if (this.#waiting.delete(waiting) && waiting.lane.isPatient !== true) this.#hurried -= 1;
   }
 
   #mayEnter(lane: Lane): boolean {
@@ -247,12 +259,13 @@ export class Pool {
 
   #take(lane: Lane): void {
     this.#active += 1;
-    this.#peak = Math.max(this.#peak, this.#active);
+    if (lane.isPatient !== true) this.#peak = Math.max(this.#peak, (this.#wanted += 1));
     this.#busy.set(lane, (this.#busy.get(lane) ?? 0) + 1);
   }
 
   #leave(lane: Lane): void {
     this.#active -= 1;
+    if (lane.isPatient !== true) this.#wanted -= 1;
     this.#busy.set(lane, (this.#busy.get(lane) ?? 1) - 1);
     this.#admit();
   }
@@ -262,14 +275,18 @@ export class Pool {
     for (const waiting of this.#waiting) {
       if (this.#active >= this.#open) return this.#growSoon();
       if (!this.#mayEnter(waiting.lane)) continue;
-      this.#waiting.delete(waiting);
+      this.#stopWaiting(waiting);
       waiting.enter();
     }
   }
 
   #growSoon(): void {
     if (this.#active < this.#open || this.#open >= this.#options.max) return;
-    this.#growing ??= setTimeout(() => this.#grow(), every.growMs);
+    const isPatient = this.#hurried === 0;
+    if (this.#growing !== undefined && (isPatient || !this.#growsPatiently)) return;
+    clearTimeout(this.#growing);
+    this.#growsPatiently = isPatient;
+    this.#growing = setTimeout(() => this.#grow(), isPatient ? every.growPatientlyMs : every.growMs);
   }
 
   #grow(): void {
@@ -282,7 +299,7 @@ export class Pool {
   /** Connections that were not wanted at once for a while are let go of; the idle ones close by themselves. */
   #shrink(): void {
     this.#open = Math.max(1, Math.min(this.#open, this.#peak));
-    this.#peak = this.#active;
+    this.#peak = this.#wanted;
   }
 
   async #connect(leftMs: number): Promise<pg.PoolClient> {
