@@ -4,6 +4,7 @@
 import { uuid } from '../internal/domain/uuid.ts';
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { parseOutside } from './parse.ts';
 import { outsideInputs } from './tool-input-outside.ts';
 import { page, said, word } from './tool-input-parts.ts';
 import { secretDescription, secretName, secretValue } from './secret.ts';
@@ -271,7 +272,7 @@ export type ParsedInput<N extends ToolName> =
 
 /** Reads what a harness passed. No problem repeats a value or an undeclared key: it may be, or hold, a secret. */
 export function parseToolInput<N extends ToolName>(name: N, given: unknown): ParsedInput<N> {
-  const parsed = v.safeParse(toolInputs[name], given ?? {});
+  const parsed = parseOutside(toolInputs[name] as v.GenericSchema, given ?? {});
   if (parsed.success) return { ok: true, input: parsed.output as ToolInput<N> };
   return { ok: false, problems: [...new Set(parsed.issues.map(problemOf))] };
 }

@@ -2,6 +2,7 @@
 
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import * as v from 'valibot';
+import { parseOutside } from '../../../schemas/parse.ts';
 import { lookedAt, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { isExactNumber } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -73,14 +74,15 @@ function parsed(bytes: Buffer, parse: (text: string) => unknown): unknown {
 }
 
 /**
- * Checks a body or a query against its schema; the fault lists every problem with its path. What was received is never
- * repeated, and where it is `confidential` not even the name of a key that does not belong there: it may be a value.
+ * Checks a body or a query against its schema; the fault lists every problem with its path, of a very large one the first. What
+ * was received is never repeated, and where it is `confidential` not even the name of a key that does not belong there: it may
+ * be a value.
  */
 export function check(schema: Schema, value: unknown, what: 'body' | 'query', confidential = false): unknown {
   // A number that is kept by its digits is an object to the schema library.
   if (isExactNumber(value))
     throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. Expected an object`);
-  const parsed = v.safeParse(schema, value);
+  const parsed = parseOutside(schema, value);
   if (parsed.success) {
     const at = listAsObject(value, parsed.output, '');
     if (at === undefined) return parsed.output;
