@@ -154,6 +154,15 @@ describe('a tree', () => {
     );
   }
 
+  it('large ones, one after another, take no more room than a few of them', async () => {
+    const files = [{ path: '.svc/agents/large.yaml', content: 'z'.repeat(32_000_000) }];
+    const { grownMb } = await daemon.costOf(async () => {
+      for (let times = 0; times < 12; times += 1)
+        assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 422);
+    });
+    assert.ok(grownMb < 6 * 32, `${grownMb} MB`);
+  });
+
   it('three thousand agents with prompts of their own, stored, and once more', async () => {
     assert.equal((await daemon.api('POST', '/api/v1/orgs/default/projects', { slug: 'prompts' })).status, 201);
     const body = JSON.stringify({ files: manyPrompts() });

@@ -4,6 +4,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort } from 'node:worker_threads';
+import { noteShared } from '../../base/shared-room.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { type WorkerAnswer, type Message, type Part, received } from './compiler.ts';
 import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';
@@ -71,15 +72,18 @@ function tidyUp(): void {
 /** Bytes of files of a tree that is compiled sparingly. */
 const largeTree = 2 * collectedBytes;
 
-function isLargeTree({ bundle }: CompilerInput): boolean {
+function treeBytes({ bundle }: CompilerInput): number {
   let bytes = 0;
   for (const entry of bundle.entries.values()) bytes += entry.bytes?.length ?? 0;
-  return bytes >= largeTree;
+  return bytes;
 }
 
 function answers(input: CompilerInput): Iterator<WorkerAnswer> {
   try {
-    [isSparing, isLarge, passedBytes] = [isLargeTree(input), false, 0];
+    const bytes = treeBytes(input);
+    [isSparing, isLarge, passedBytes] = [bytes >= largeTree, false, 0];
+    // Of trees before this one: its own is in use.
+    noteShared(bytes);
     const output = run(input);
     const { resources, places } = output;
     // The order of its keys is kept.

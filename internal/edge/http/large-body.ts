@@ -5,6 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
+import { sharedRoom } from '../../base/shared-room.ts';
 import { Joined } from '../../base/joined.ts';
 import { errorCodes, type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Fault } from '../../domain/fault.ts';
@@ -71,7 +72,7 @@ async function readAnnounced(request: FastifyRequest, payload: Readable): Promis
   if (length > request.routeOptions.bodyLimit) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
   // The files of a tree go on to the thread that compiles them, which reads them where they are.
   const { takesTexts } = request.routeOptions.config as { readonly takesTexts?: boolean };
-  const whole = takesTexts === true ? Buffer.from(new SharedArrayBuffer(length)) : Buffer.allocUnsafeSlow(length);
+  const whole = takesTexts === true ? sharedRoom(length) : Buffer.allocUnsafeSlow(length);
   let at = 0;
   try {
     // The connection outlives a refusal: it carries the answer.
