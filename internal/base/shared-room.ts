@@ -7,7 +7,9 @@ import { runInNewContext } from 'node:vm';
 /** Given out between two looks. */
 const uncountedBytes = 64 * 1_048_576;
 
-let collect: (() => void) | undefined;
+type Collect = (options?: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
+
+let collect: Collect | undefined;
 let given = 0;
 
 /** So many bytes, zeroed, that every thread of the process may hold. */
@@ -25,9 +27,10 @@ export function noteShared(bytes: number): void {
   collect();
 }
 
-function collector(): () => void {
+/** What has the engine look at once for what is not needed any more in this thread, whatever flags it was started with. */
+export function collector(): Collect {
   setFlagsFromString('--expose-gc');
-  const gc = runInNewContext('gc') as () => void;
+  const gc = runInNewContext('gc') as Collect;
   setFlagsFromString('--no-expose-gc');
   return gc;
 }

@@ -1,10 +1,8 @@
 // What the worker thread does: compiles what it is sent and answers, one at a time, keeping its cache between compiles. A large
 // answer goes in parts, each when the last has been taken, so that taking it never holds the daemon's event loop.
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { parentPort } from 'node:worker_threads';
-import { noteShared } from '../../base/shared-room.ts';
+import { collector, noteShared } from '../../base/shared-room.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { type WorkerAnswer, type Message, type Part, received } from './compiler.ts';
 import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';
@@ -16,10 +14,7 @@ const partSize = 512 * 1024;
 // The engine lets a thread's heap grow to half of its limit before it looks for what is not needed any more. A large tree
 // would have the process grow by that, whatever is left of it. To look for it on the way takes half as long again as the compile,
 // so it is done where the tree is a large one.
-setFlagsFromString('--expose-gc');
-type Collect = (options?: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
-const collect = runInNewContext('gc') as Collect;
-setFlagsFromString('--no-expose-gc');
+const collect = collector();
 /** The same, and gives the room back, which the engine else keeps for some seconds, whether its thread is still there or not. */
 const giveBack = (): void => collect({ type: 'major', flavor: 'last-resort' });
 /** Bytes of files between two collections: what a compile makes on its way is several times that. */
