@@ -25,7 +25,7 @@ run: setup ## start svcd on an embedded database with the demo repository (or RE
 SMALL := --max-semi-space-size=2
 # Every test file is a process of its own, and compiles the same modules: cached, that costs half.
 test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
-test: setup ## run the tests (under twelve minutes on two cores), or those of one room with its kill tests: ROOM=core/compile
+test: setup ## run the tests (twelve minutes on two quick cores, half an hour on slow ones), or those of one room with its kill tests: ROOM=core/compile
 	@node $(SMALL) --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
 
 check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
