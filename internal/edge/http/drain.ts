@@ -37,13 +37,39 @@ export function watchIdle(server: Server): void {
   };
 }
 
+/** How long it may take until nobody comes. */
+const comingMs = 2_000;
+/** A look at what has arrived, in milliseconds, in which hardly anybody was answered, and so hardly anybody comes again. */
+const quietMs = 1;
+
+/**
+ * Resolves in the moment behind a look at what has arrived in which nobody came: who waits to be let in when a server closes
+ * is cut off by the system, and under load somebody always does but for such moments.
+ */
+async function nobodyComes(server: Server): Promise<void> {
+  let came = 0;
+  const count = (): void => void (came += 1);
+  server.on('connection', count);
+  const latest = performance.now() + comingMs;
+  for (let isQuiet = false; !isQuiet && performance.now() < latest; ) {
+    const [before, begun] = [came, performance.now()];
+    // What has arrived is taken up first: who waits to be let in, and then what they have sent.
+    for (let rounds = 0; rounds < 2; rounds += 1) await arrived();
+    isQuiet = came === before && performance.now() - begun < quietMs;
+  }
+  server.off('connection', count);
+}
+
 /** Lets nobody in any more; resolves when all connections are closed, after `withinMs` by force. */
 export async function closeServer(app: FastifyInstance, withinMs: number): Promise<void> {
-  const force = setTimeout(() => app.server.closeAllConnections(), withinMs);
-  // What has arrived is taken up first: who waits to be let in, and then what they have sent.
-  const looking = setInterval(() => setImmediate(() => app.server.closeIdleConnections()), lookMs);
-  for (let rounds = 0; rounds < 2; rounds += 1) await arrived();
+  const { server } = app;
+  const force = setTimeout(() => server.closeAllConnections(), withinMs);
+  const looking = setInterval(() => setImmediate(() => server.closeIdleConnections()), lookMs);
+  await nobodyComes(server);
+  // Before the framework does, which asks its plugins first.
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   await app.close();
+  await closed;
   clearTimeout(force);
   clearInterval(looking);
 }
