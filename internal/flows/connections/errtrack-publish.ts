@@ -8,6 +8,7 @@ import {
   attemptById,
   type AttemptRow,
   isUninstalled,
+  lockInstallation,
   step,
 } from '../../adapters/store/connections/errtrack-attempts.ts';
 import {
@@ -78,6 +79,7 @@ export async function complete(
   try {
     await ctx.db.tx((tx) => publish(ctx, caller, tx, { row, chosen, appSlug: settings.appSlug }));
   } catch (error) {
+    if (error instanceof Uninstalled) return end(ctx, row, 'completing', 'refused', 'uninstalled');
     const after = await attemptById(ctx.db, row.id);
     ctx.runtime.log.error({ attempt: row.id, err: error }, 'errtrack.publication_failed');
     // Cancelled meanwhile: the provider has a confirmed installation that nobody here uses; the log says so.
@@ -87,6 +89,9 @@ export async function complete(
   failpoint('errtrack.published');
   return (await attemptById(ctx.db, row.id)) ?? row;
 }
+
+/** The provider took the installation away after it was confirmed: there is nothing left that an operator could compare. */
+class Uninstalled extends Error {}
 
 /** What has changed since the person began that makes the publication wrong. */
 async function lastLook(
@@ -180,6 +185,8 @@ async function publish(
   const held = old === undefined ? [] : await projectsAt(tx, old.id);
   // In one order, so that nobody who locks several waits for another.
   for (const id of [...new Set([...projectIds, ...held.map((one) => one.id)])].sort()) await lockProject(tx, id);
+  await lockInstallation(tx, installationId);
+  if (await isUninstalled(tx, installationId)) throw new Uninstalled();
   if (old?.orgId === row.orgId) await replace(ctx, caller, tx, { row, old, held });
   const isFree = await isNameFree(tx, row.orgId, baseName, projectIds);
   const grantId = ctx.runtime.uuid();

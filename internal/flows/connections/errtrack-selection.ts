@@ -7,6 +7,7 @@ import {
   grantById,
   type GrantRow,
   grantsOf,
+  holdGrant,
   setSubscriptions,
   subscriptionsOf,
 } from '../../adapters/store/connections/errtrack-grants.ts';
@@ -72,7 +73,7 @@ export async function updateSelection(
   const project = await setupScope(ctx.db, caller, input);
   const grant = await grantById(ctx.db, input.providerGrantId);
   if (grant === undefined || grant.orgId !== project.orgId || grant.status === 'removed') {
-    throw new Fault('not_found', 'grant-not-found', 'The organization has no such error-tracking connection.');
+    throw noGrant();
   }
   const ids = [...new Set(input.errtrackProjectIds)];
   if (ids.some((id) => !grant.projects.some((one) => one.id === id))) {
@@ -82,11 +83,18 @@ export async function updateSelection(
       'errtrackProjectIds: an id is not among the projects of the connection.',
     );
   }
-  await ctx.db.tx((tx) => select(ctx, tx, { project, actor: caller.actor, grant, ids }));
+  await ctx.db.tx(async (tx) => {
+    await lockProject(tx, project.id);
+    if (!(await holdGrant(tx, grant.id))) throw noGrant();
+    await select(ctx, tx, { project, actor: caller.actor, grant, ids });
+  });
   const found = (await optionsOf(ctx.db, project)).find((one) => one.id === grant.id);
   if (found === undefined) throw new Fault('not_found', 'grant-not-found', 'The connection has just been removed.');
   return found;
 }
+
+const noGrant = (): Fault =>
+  new Fault('not_found', 'grant-not-found', 'The organization has no such error-tracking connection.');
 
 interface Selecting {
   readonly project: ProjectRef;

@@ -15,6 +15,7 @@ import {
   subscribersOf,
   uninstall,
 } from '../../adapters/store/connections/errtrack-grants.ts';
+import { lockInstallation } from '../../adapters/store/connections/errtrack-attempts.ts';
 import { enqueueRouting, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { lockProject } from '../../adapters/store/routing/project-lock.ts';
@@ -107,16 +108,22 @@ const payloadOf = (said: JsonObject, connection: string, grant: GrantRow): JsonO
   svc: { authored: false },
 });
 
+/** More projects are connected than were held. */
+class MoreConnected extends Error {}
+
 /** The provider says that the installation is gone: its credential, its subscriptions and its connections go with it. */
 async function removeInstallation(ctx: FlowContext, said: { readonly installationId: string }): Promise<Intake> {
   const now = ctx.runtime.now();
   const known = await grantByInstallation(ctx.db, said.installationId);
   const projectIds = known === undefined ? [] : (await projectsAt(ctx.db, known.id)).map(({ id }) => id);
-  const recorded = await ctx.db.tx(async (tx) => {
+  const removing = ctx.db.tx(async (tx) => {
     // In one order, so that two of these never wait for each other.
     for (const id of projectIds) await lockProject(tx, id);
+    await lockInstallation(tx, said.installationId);
     const grant = await uninstall(tx, said.installationId, now);
     if (grant === undefined) return [];
+    const held = await projectsAt(tx, grant.id);
+    if (held.some(({ id }) => !projectIds.includes(id))) throw new MoreConnected();
     const events = [];
     for (const projectId of projectIds) events.push(await disconnect(ctx, tx, { projectId, grant, now }));
     const made =
@@ -124,6 +131,11 @@ async function removeInstallation(ctx: FlowContext, said: { readonly installatio
     await enqueueRouting(tx, ctx.ingest, projectIds);
     return made;
   });
+  const recorded = await removing.catch((error: unknown) => {
+    if (error instanceof MoreConnected) return undefined;
+    throw error;
+  });
+  if (recorded === undefined) return removeInstallation(ctx, said);
   for (const id of projectIds) ctx.ingest?.recorded(id);
   const [first] = recorded;
   ctx.runtime.log.warn({ projects: recorded.length }, 'errtrack.uninstalled');

@@ -168,6 +168,13 @@ export async function claimInstallation(
   return rows[0]?.attemptId === row.attemptId;
 }
 
+/** Holds an installation that an attempt has proven until the end of the transaction: its publication or its removal. */
+export async function lockInstallation(tx: Sql, installationId: string): Promise<void> {
+  await tx.query('select from svc.errtrack_installation_claims where installation_id = $1::uuid for update', [
+    installationId,
+  ]);
+}
+
 export async function isUninstalled(sql: Sql, installationId: string): Promise<boolean> {
   const { rows } = await sql.query('select from svc.errtrack_uninstalls where installation_id = $1::uuid', [
     installationId,

@@ -102,6 +102,15 @@ export async function grantById(sql: Sql, id: string): Promise<GrantRow | undefi
   return rows[0];
 }
 
+/** Holds a grant against its removal until the end of the transaction; false where it is removed. Call under the project's lock. */
+export async function holdGrant(tx: Sql, id: string): Promise<boolean> {
+  const { rows } = await tx.query(
+    `select from svc.errtrack_grants where id = $1::uuid and status <> 'removed' for share`,
+    [id],
+  );
+  return rows.length === 1;
+}
+
 export async function grantByInstallation(sql: Sql, installationId: string): Promise<GrantRow | undefined> {
   const { rows } = await sql.query<GrantRow>(`select ${shown} where g.installation_id = $1::uuid`, [installationId]);
   return rows[0];

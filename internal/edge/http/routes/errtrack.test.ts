@@ -113,6 +113,27 @@ describe('the setup of an error-tracking connection', () => {
     assert.equal(body['payload']?.['connection'], name);
   });
 
+  it('publishes nothing of an installation that is removed while it is confirmed', async () => {
+    const { id, state, projectId } = await start();
+    const { installationId, code } = simulator.consent(organization(6));
+    await api('POST', `${setups}/callback`, { state, installationId, code });
+    simulator.onRequest = async (path) => {
+      if (!path.endsWith(`/${installationId}/`) || !simulator.requests.at(-1)?.startsWith('PUT ')) return;
+      simulator.onRequest = undefined;
+      const installation = { uuid: installationId };
+      const sent = simulator.webhook('installation', { action: 'deleted', installation, data: { installation } });
+      const { status } = await fetch(`${daemon.url}/api/v1/intake/errtrack`, { method: 'POST', ...sent });
+      assert.equal(status, 202);
+    };
+    const recipients = [{ projectId, errtrackProjectId: '11' }];
+    const { body } = await api('PUT', `${setups}/${id}/recipients`, { recipients });
+    assert.deepEqual([body['status'], body['reason'], body['providerGrantId']], ['failed', 'uninstalled', null]);
+    const query = `organizationId=default&projectId=default`;
+    const options = await api('GET', `/api/v1/connections/errtrack/projects?${query}`);
+    assert.ok(!JSON.stringify(options.body).includes('org-6'));
+    assert.equal(await pendingCredentials(), 0);
+  });
+
   it('confirms nothing of an organization that another one of the service has', async () => {
     await api('POST', '/api/v1/orgs', { slug: 'other' });
     await api('POST', '/api/v1/orgs/other/projects', { slug: 'theirs' });
