@@ -42,8 +42,12 @@ export function noteBug(
   ctx.runtime.log.error({ err: error, ...at }, 'http.failed');
 }
 
-/** What every answer carries: what one caller may see is nobody else's to keep. */
-export const commonHeaders = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const;
+/** What every answer carries, refusals too: what one caller may see is nobody else's to keep, nor its address to learn. */
+export const commonHeaders = {
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+} as const;
 export const corsHeaders = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers': 'retry-after, x-request-id',

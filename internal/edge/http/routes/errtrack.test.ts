@@ -134,6 +134,20 @@ describe('the setup of an error-tracking connection', () => {
     assert.equal(await pendingCredentials(), 0);
   });
 
+  it('sends no address of a refusal on to another site', async () => {
+    for (const [method, path, body] of [
+      ['POST', setups, { organizationId: 'default', projectId: 'nope' }],
+      ['POST', setups, {}],
+      ['GET', `${setups}/nope`, undefined],
+      ['GET', '/api/v1/connections/errtrack/projects', undefined],
+    ] as const) {
+      const { status, headers } = await api(method, path, body);
+      assert.ok(status >= 400, path);
+      const sent = [headers.get('cache-control'), headers.get('referrer-policy')];
+      assert.deepEqual(sent, ['no-store', 'no-referrer'], `${method} ${path}`);
+    }
+  });
+
   it('confirms nothing of an organization that another one of the service has', async () => {
     await api('POST', '/api/v1/orgs', { slug: 'other' });
     await api('POST', '/api/v1/orgs/other/projects', { slug: 'theirs' });
