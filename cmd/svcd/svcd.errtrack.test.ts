@@ -230,7 +230,11 @@ describe('the setup of an error tracker', () => {
     assert.equal((await put([], { providerGrantId: 'nope' })).status, 404);
     assert.equal((await put([])).status, 200);
     assert.deepEqual(await subscriptions(), []);
-    assert.equal((await at.daemon.api('GET', 'P/connections/errtrack')).body['status'], 'inactive');
+    const shown = (await at.daemon.api('GET', 'P/connections/errtrack')).body;
+    assert.deepEqual([shown['status'], shown['intakeUrl']], ['disabled', `${at.daemon.url}/api/v1/intake/errtrack`]);
+    // As a daemon before this one wrote it.
+    await at.daemon.ctx.db.query(`update svc.connections set status = 'inactive' where name = 'errtrack'`);
+    assert.equal((await at.daemon.api('GET', 'P/connections/errtrack')).body['status'], 'disabled');
     const removed = await at.daemon.api('GET', 'P/events?key=svc.connection.removed');
     assert.equal(removed.body['items']?.[0]?.['payload']?.['connection'], 'errtrack');
     assert.equal((await put([String(only?.id)])).status, 200);

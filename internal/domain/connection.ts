@@ -2,7 +2,6 @@
 
 export const connectionStatuses = [
   'active',
-  'inactive',
   'degraded',
   'suspended',
   'removed',
@@ -11,7 +10,10 @@ export const connectionStatuses = [
   'uncertain',
   'disabled',
 ] as const;
-export type ConnectionStatus = (typeof connectionStatuses)[number];
+/** `inactive` is `disabled` in the rows of versions before this one; nobody is told it. */
+export type ConnectionStatus = (typeof connectionStatuses)[number] | 'inactive';
+export const toldStatus = (status: ConnectionStatus): (typeof connectionStatuses)[number] =>
+  status === 'inactive' ? 'disabled' : status;
 
 /** Those with a grant: triggers and tools may use them. One that lacks a scope still has what it has. */
 export const usableStatuses: readonly ConnectionStatus[] = ['active', 'degraded', 'scope_required'];

@@ -54,7 +54,9 @@ export { beginConsent, cancelConsent, readConsent, takeConsent } from './oauth-c
 
 /** Where a provider sends its webhooks. */
 export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' | 'id'>): string | null {
-  if (!['codehost', 'tracker', 'chat', 'errtrack'].includes(row.provider)) return null;
+  // One address for every installation of the error tracker, none of a tenant's own.
+  if (row.provider === 'errtrack') return `${ctx.baseUrl}/api/v1/intake/errtrack`;
+  if (!['codehost', 'tracker', 'chat'].includes(row.provider)) return null;
   return `${ctx.baseUrl}/api/v1/intake/${row.provider}/${row.id}`;
 }
 

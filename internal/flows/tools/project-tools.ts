@@ -2,6 +2,7 @@
 
 import { agentByName } from '../../adapters/store/resources/agents.ts';
 import { listConnections } from '../../adapters/store/connections/connections.ts';
+import { toldStatus } from '../../domain/connection.ts';
 import { listEndpoints } from '../../adapters/store/resources/endpoints.ts';
 import { generatedByName } from '../../adapters/store/sessions/tool-callers.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -118,7 +119,9 @@ export const projectTools: readonly ToolSpec[] = [
     effect: 'none',
     run: async ({ ctx, caller }) => {
       const rows = await listConnections(ctx.db, caller.project.id, { limit: pageMax });
-      return { connections: rows.map(({ name, provider, status }) => ({ name, provider, status })) };
+      return {
+        connections: rows.map(({ name, provider, status }) => ({ name, provider, status: toldStatus(status) })),
+      };
     },
   }),
 ];

@@ -320,7 +320,7 @@ export async function endConnection(
   at: { readonly projectId: string; readonly grantId: string; readonly now: Date },
 ): Promise<string | undefined> {
   const { rows } = await tx.query<{ id: string }>(
-    `update svc.connections set status = 'inactive', updated_at = $3::timestamptz
+    `update svc.connections set status = 'disabled', updated_at = $3::timestamptz
       where project_id = $1::uuid and provider = 'errtrack' and config ->> 'grantId' = $2::text returning id`,
     [at.projectId, at.grantId, at.now],
   );

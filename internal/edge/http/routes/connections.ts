@@ -20,6 +20,7 @@ import {
   removeConnection,
   replaceCredentials,
 } from '../../../flows/connections/connections.ts';
+import { toldStatus } from '../../../domain/connection.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
@@ -30,7 +31,7 @@ const show = (ctx: FlowContext, row: ConnectionRow) => ({
   id: row.id,
   provider: row.provider,
   name: row.name,
-  status: row.status,
+  status: toldStatus(row.status),
   ...(typeof row.reason === 'string' && { reason: row.reason }),
   intakeUrl: intakeUrl(ctx, row),
   ...(row.since instanceof Date && { since: row.since.toISOString() }),
