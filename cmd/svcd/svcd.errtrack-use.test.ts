@@ -226,9 +226,19 @@ describe('a connected error tracker', () => {
       refresher: { tools: { errors: { kind: 'connection', provider: 'errtrack', connection: name } } },
     });
     const seat = await at.bench.start('refresher');
-    const expire = () =>
-      at.daemon.ctx.db.query('update svc.errtrack_grants set token_expires_at = now() where id = $1::uuid', [grantId]);
+    const expire = (minutes = 0) =>
+      at.daemon.ctx.db.query(
+        'update svc.errtrack_grants set token_expires_at = now() + make_interval(mins => $2::int) where id = $1::uuid',
+        [grantId, minutes],
+      );
+    // A limit did nothing: what is held goes on while it lasts, and is replaced at the next call.
+    await expire(10);
+    at.simulator.faults.add('refresh-limited');
+    assert.equal((await seat.call('get_issue_details', { issue: '90' }, 'errors')).isError, false);
     await expire();
+    at.simulator.faults.add('refresh-limited');
+    assert.match((await seat.call('get_issue_details', { issue: '90' }, 'errors')).text, /^rate-limited/);
+    assert.equal(at.simulator.faults.size, 0);
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => seat.call('get_issue_details', { issue: '90' }, 'errors')),
     );

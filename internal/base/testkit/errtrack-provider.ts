@@ -33,6 +33,7 @@ export type FaultPlace =
   | 'exchange-lost'
   | 'exchange-500'
   | 'refresh-lost'
+  | 'refresh-limited'
   | 'confirm-lost'
   | 'confirm-refused'
   | 'not-pending'
@@ -192,6 +193,7 @@ export class ErrtrackSimulator {
       return this.#issue(found, this.#take('exchange-lost'));
     }
     if (body['grant_type'] !== 'refresh_token') return detail(403, 'Invalid grant_type');
+    if (this.#take('refresh-limited')) return detail(429, 'You are attempting to use this endpoint too frequently.');
     if (body['refresh_token'] !== found.refreshToken) return detail(401, 'Given refresh token does not exist');
     found.refreshes += 1;
     await sleep(20);

@@ -144,7 +144,7 @@ export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input:
   const exchanged = await exchangeCode(settings, secret, { installationId, code: input.code });
   failpoint('errtrack.exchanged');
   if (exchanged.outcome !== 'done') {
-    const isKnown = exchanged.outcome === 'refused';
+    const isKnown = exchanged.outcome !== 'unknown';
     return end(
       ctx,
       row,

@@ -69,8 +69,14 @@ export async function accessToken(
 ): Promise<{ readonly token: string; readonly generation: number }> {
   const left = grant.tokenExpiresAt.getTime() - ctx.runtime.now().getTime();
   const usable = grant.status === 'ready' || (grant.status === 'refreshing' && left > 0);
-  if (usable && left > marginMs) return { ...(await openTokens(ctx, grant)), generation: grant.generation };
-  return refreshed(ctx, grant, grant.generation);
+  const present = async () => ({ ...(await openTokens(ctx, grant)), generation: grant.generation });
+  if (usable && left > marginMs) return present();
+  try {
+    return await refreshed(ctx, grant, grant.generation);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.kind !== 'rate_limited' || left <= 0) throw error;
+    return present();
+  }
 }
 
 /** A token of a later generation than `generation`: by a refresh of this daemon, or of whoever has the right to it. */
@@ -112,6 +118,10 @@ async function refresh(
   const result = await refreshTokens(settings, secret, { installationId: grant.installationId, refreshToken });
   failpoint('errtrack.refresh-answered');
   const at = { grantId: grant.id, owner, now: ctx.runtime.now() };
+  if (result.outcome === 'limited') {
+    await ctx.db.tx((tx) => endRefresh(tx, at, { status: 'ready' }));
+    throw new Fault('rate_limited', 'rate-limited', 'The error tracker asks to wait; try again later.');
+  }
   if (result.outcome !== 'done') {
     const status = result.outcome === 'refused' ? 'revoked' : 'uncertain';
     await ctx.db.tx((tx) => endRefresh(tx, at, { status }));

@@ -14,6 +14,8 @@ export type Exchanged =
       readonly expiresAt: Date;
     }
   | { readonly outcome: 'refused'; readonly status: number }
+  /** Too many callers: nothing was done, and what was sent is as good as before. */
+  | { readonly outcome: 'limited' }
   | { readonly outcome: 'unknown' };
 export type Confirmed =
   | { readonly outcome: 'done' }
@@ -58,6 +60,7 @@ async function grant(
     // The cause may hold what was sent, and whatever it says, the provider may have done its part.
     return { outcome: 'unknown' };
   }
+  if (answer.status === 429) return { outcome: 'limited' };
   if (isRefusal(answer)) return { outcome: 'refused', status: answer.status };
   if (answer.status !== 201 && answer.status !== 200) return { outcome: 'unknown' };
   const { token, refreshToken, expiresAt } = objectAt(jsonOf(answer.text) as Json);

@@ -250,10 +250,11 @@ export async function endRefresh(
   tx: Sql,
   at: { readonly grantId: string; readonly owner: string; readonly now: Date },
   end:
-    | { readonly status: 'revoked' | 'uncertain' }
+    | { readonly status: 'revoked' | 'uncertain' | 'ready' }
     | { readonly status: 'ready'; readonly tokenId: string; readonly expiresAt: Date },
 ): Promise<boolean> {
-  const isNew = end.status === 'ready';
+  const next = 'tokenId' in end ? end : undefined;
+  const isNew = next !== undefined;
   const { rows } = await tx.query<{ before: string | null }>(
     `with held as (select id, token_id from svc.errtrack_grants where id = $1::uuid and status = 'refreshing'
         and refresh_owner = $2::uuid for update)
@@ -261,7 +262,7 @@ export async function endRefresh(
        refresh_until = null, refresh_sent_at = null, generation = g.generation + $5::int,
        token_id = coalesce($6::uuid, g.token_id), token_expires_at = coalesce($7::timestamptz, g.token_expires_at)
       from held where g.id = held.id returning held.token_id as before`,
-    [at.grantId, at.owner, end.status, at.now, isNew ? 1 : 0, isNew ? end.tokenId : null, isNew ? end.expiresAt : null],
+    [at.grantId, at.owner, end.status, at.now, isNew ? 1 : 0, next?.tokenId ?? null, next?.expiresAt ?? null],
   );
   const [row] = rows;
   if (row === undefined) return false;
