@@ -331,20 +331,26 @@ describe('the setup of an error tracker', () => {
     t.after(() => home.remove());
     assert.equal((await at.daemon.api('POST', '/api/v1/orgs', { slug: 'again' })).status, 201);
     assert.equal((await at.daemon.api('POST', '/api/v1/orgs/again/projects', { slug: 'web' })).status, 201);
+    const env = { SVC_URL: at.daemon.url, SVC_TOKEN: at.daemon.token, SVC_ORG: 'again', SVC_PROJECT: 'web' };
     const begin = async (): Promise<URL> => {
-      const env = { SVC_URL: at.daemon.url, SVC_TOKEN: at.daemon.token, SVC_ORG: 'again', SVC_PROJECT: 'web' };
       const ran = await runSvc(home.path, ['connect', 'errtrack', '--no-wait', '--json'], { env });
       assert.equal(ran.code, 0, ran.stderr);
       return new URL((JSON.parse(ran.stdout) as { url: string }).url);
     };
     const state = (await begin()).searchParams.get('state') ?? '';
-    const waiting = await at.callback(state, at.simulator.consent(organization(2)));
+    const visible = organization(101);
+    const waiting = await at.callback(state, at.simulator.consent(visible));
     assert.equal(waiting.body['status'], 'awaiting_selection');
     const chooser = await begin();
-    assert.equal(
-      chooser.href,
-      `${at.daemon.url}/again/web/connections?errtrackAttempt=${String(waiting.body['attemptId'])}`,
-    );
+    const attemptId = String(waiting.body['attemptId']);
+    assert.equal(chooser.href, `${at.daemon.url}/again/web/connections?errtrackAttempt=${attemptId}`);
+    // All that may be seen is allowed, also where it is more than one selection may name.
+    const recipients = [{ projectId: waiting.body['projectId'], errtrackProjectId: visible.projects[100]?.id }];
+    const { body } = await at.daemon.api('PUT', `${setupPath}/${attemptId}/recipients`, { recipients });
+    assert.equal(body['status'], 'completed', JSON.stringify(body));
+    const ran = await runSvc(home.path, ['allow', 'errtrack', 'web', '--connection', 'errtrack', '--json'], { env });
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.equal((JSON.parse(ran.stdout) as { selectedProjectIds: string[] }).selectedProjectIds.length, 101);
   });
 });
 

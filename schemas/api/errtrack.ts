@@ -177,3 +177,17 @@ export const updateErrtrackProjects = operation({
   ),
   answers: { 200: connectionOption },
 });
+
+export const allowErrtrackProjects = operation({
+  ...write,
+  method: 'PUT',
+  id: 'allowErrtrackProjects',
+  path: '/api/v1/connections/errtrack/projects/all',
+  summary: 'Select every provider project that the connection sees, however many',
+  description,
+  body: named(
+    'ErrtrackAllowance',
+    v.strictObject({ organizationId: nonempty, projectId: nonempty, providerGrantId: nonempty }),
+  ),
+  answers: { 200: connectionOption },
+});

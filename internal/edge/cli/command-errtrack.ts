@@ -41,12 +41,10 @@ export const connectErrtrack: Handler = async (call) => {
   const available = before.items.filter((one) => one.available);
   const [only] = available;
   if (only !== undefined && available.length === 1 && only.projects.length === 1) {
-    await select(
-      client,
-      scope,
-      only,
-      only.projects.map(({ id }) => id),
-    );
+    const ids = only.projects.map(({ id }) => id);
+    await client.call(api.updateErrtrackProjects, {
+      body: { ...scope, providerGrantId: only.id, errtrackProjectIds: ids },
+    });
     return done(call, `${project} is connected as ${only.name}`);
   }
   // One that has the consent already waits for a choice: the provider would not send anybody back for another one.
@@ -105,16 +103,6 @@ async function waitUntilConnected(
   }
 }
 
-async function select(
-  client: Client,
-  scope: Scope,
-  option: ErrtrackConnectionOption,
-  ids: readonly string[],
-): Promise<ErrtrackConnectionOption> {
-  const body = { ...scope, providerGrantId: option.id, errtrackProjectIds: [...ids] };
-  return client.call(api.updateErrtrackProjects, { body });
-}
-
 export const allowErrtrack: Handler = async (call) => {
   const client = await connect(call);
   const project = call.arg('PROJECT');
@@ -131,12 +119,8 @@ export const allowErrtrack: Handler = async (call) => {
       names === '' ? 'svc connect errtrack makes one' : `it has ${names}`,
     );
   }
-  const option = await select(
-    client,
-    scope,
-    found,
-    found.projects.map(({ id }) => id),
-  );
+  // All that is recorded there, which may be more than a selection names.
+  const option = await client.call(api.allowErrtrackProjects, { body: { ...scope, providerGrantId: found.id } });
   const slugs = option.projects.map(({ slug }) => slug).join(', ');
   call.screen.emit(option, () => `${project} may read ${clean(slugs, true)} through ${clean(name, true)}`);
   return 0;

@@ -176,6 +176,10 @@ const steps: readonly Step[] = [
     call: 'PUT /api/v1/connections/errtrack/projects',
     body: (ids) => ({ organizationId: 'o', projectId: 'p', providerGrantId: ids['grant'], errtrackProjectIds: [] }),
   },
+  {
+    call: 'PUT /api/v1/connections/errtrack/projects/all',
+    body: (ids) => ({ organizationId: 'o', projectId: 'p', providerGrantId: ids['grant'] }),
+  },
   { call: `DELETE ${p}` },
   { call: `DELETE ${o}` },
   {

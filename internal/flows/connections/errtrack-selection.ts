@@ -61,21 +61,22 @@ async function optionsOf(sql: Sql, project: ProjectRef): Promise<readonly Connec
 }
 
 /**
- * Makes a project's selection what is given; nothing disconnects it. Throws Fault `forbidden`, `not_found` for a grant
+ * Makes a project's selection what is given, or `all` that the grant sees; nothing disconnects it. Throws Fault `forbidden`, `not_found` for a grant
  * that the organization does not have, `invalid` for ids outside its recorded visibility, `conflict` where its name is
  * another connection's.
  */
 export async function updateSelection(
   ctx: FlowContext,
   caller: SetupCaller,
-  input: Named & { readonly providerGrantId: string; readonly errtrackProjectIds: readonly string[] },
+  input: Named & { readonly providerGrantId: string; readonly errtrackProjectIds: readonly string[] | 'all' },
 ): Promise<ConnectionOption> {
   const project = await setupScope(ctx.db, caller, input);
   const grant = await grantById(ctx.db, input.providerGrantId);
   if (grant === undefined || grant.orgId !== project.orgId || grant.status === 'removed') {
     throw noGrant();
   }
-  const ids = [...new Set(input.errtrackProjectIds)];
+  const wanted = input.errtrackProjectIds;
+  const ids = wanted === 'all' ? grant.projects.map(({ id }) => id) : [...new Set(wanted)];
   if (ids.some((id) => !grant.projects.some((one) => one.id === id))) {
     throw new Fault(
       'invalid',

@@ -63,4 +63,9 @@ export const errtrackRoutes: readonly Route[] = [
     headers,
     body: { ...(await updateSelection(call.ctx, callerOf(call), call.body)) },
   })),
+  serve(api.allowErrtrackProjects, async (call) => ({
+    status: 200 as const,
+    headers,
+    body: { ...(await updateSelection(call.ctx, callerOf(call), { ...call.body, errtrackProjectIds: 'all' })) },
+  })),
 ];
