@@ -236,6 +236,9 @@ describe('the device grant', () => {
     const cases: [string, { [name: string]: string }, number, string][] = [
       ['device_authorization', {}, 400, 'invalid_request'],
       ['device_authorization', { client_id: 'other' }, 401, 'invalid_client'],
+      ['device_authorization', { client_id: '' }, 400, 'invalid_request'],
+      ['token', { client_id: 'svc-cli', grant_type: '' }, 400, 'invalid_request'],
+      ['token', { client_id: 'svc-cli', grant_type, device_code: '' }, 400, 'invalid_request'],
       ['token', { client_id: 'svc-cli' }, 400, 'invalid_request'],
       ['token', { client_id: 'svc-cli', grant_type: 'password' }, 400, 'unsupported_grant_type'],
       ['token', { client_id: 'svc-cli', grant_type }, 400, 'invalid_request'],

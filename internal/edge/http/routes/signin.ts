@@ -21,12 +21,13 @@ import { created, noContent, ok, type Principal, type Route, serve } from '../ro
 
 const formType = 'application/x-www-form-urlencoded';
 
-/** A form whose names are each said once; undefined where it is none. */
+/** A form whose names are each said once; undefined where it is none. A name without a value was not said (RFC 6749, 3.1). */
 function readForm(raw: Buffer, contentType: string | undefined): { readonly [name: string]: string } | undefined {
   if (contentType?.split(';', 1)[0]?.trim().toLowerCase() !== formType) return undefined;
   const form = new URLSearchParams(raw.toString('utf8'));
   const names = [...form.keys()];
-  return new Set(names).size === names.length ? Object.fromEntries(form) : undefined;
+  if (new Set(names).size !== names.length) return undefined;
+  return Object.fromEntries([...form].filter(([, value]) => value !== ''));
 }
 const badForm = { status: 400, body: { error: 'invalid_request', error_description: 'a form is expected' } } as const;
 const refused = (body: GrantError) =>
