@@ -90,7 +90,18 @@ describe('a connected error tracker', () => {
       installation: { uuid: consent.installationId },
       data: { installation: { uuid: consent.installationId } },
     };
-    assert.equal((await send('installation', gone)).status, 202);
+    const removed = await send('installation', gone);
+    assert.equal(removed.status, 202);
+    const event = (await at.daemon.api('GET', `P/events/${removed.body['eventRecordId']}`)).body;
+    assert.equal(event['key'], 'svc.connection.removed');
+    const { connection } = event['payload'] as unknown as { connection: string };
+    const told = { provider: 'errtrack', connection, kind: 'provider', projectId: at.projectId, status: 'removed' };
+    assert.deepEqual(event['payload'], { ...told, reason: 'uninstalled' });
+    const row = (await at.daemon.api('GET', `P/connections/${connection}`)).body;
+    assert.deepEqual([row['status'], row['reason']], ['removed', 'uninstalled']);
+    const doctor = JSON.stringify((await at.daemon.api('GET', 'P/doctor')).body['checks']);
+    assert.match(doctor, new RegExp(`svc connect errtrack;[^}]*connection ${connection}: its installation is removed`));
+    assert.deepEqual((await send('installation', gone)).body, { ignored: true, reason: 'no-change' });
     assert.equal((await send('issue', issue(heard, { id: '8' }))).body['ignored'], true);
     const options = await at.options();
     assert.ok(!JSON.stringify(options).includes(org.slug));

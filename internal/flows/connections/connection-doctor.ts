@@ -33,16 +33,22 @@ export async function diagnoseConnections(ctx: FlowContext, project: ProjectRef)
       case 'suspended':
       case 'removed': {
         const message = `connection ${name}: its installation is ${status}; nothing is sent through it`;
-        const back =
-          status === 'removed' && provider === 'codehost'
-            ? `install the application again, then: svc connection edit ${name} --installation-id ID`
-            : `bring it back at the provider, then: svc connection check ${name}`;
-        return { ...check, status: 'error', message, hint: back };
+        return { ...check, status: 'error', message, hint: comeback({ provider, name, status }) };
       }
       default:
         return { ...check, status: 'warning', message: `connection ${name} is ${status}${why}` };
     }
   });
+}
+
+/** What brings an installation back. */
+function comeback(at: { readonly provider: string; readonly name: string; readonly status: string }): string {
+  const { provider, name } = at;
+  if (provider === 'errtrack')
+    return `connect again: svc connect errtrack; or give it up: svc connection remove ${name}`;
+  return at.status === 'removed' && provider === 'codehost'
+    ? `install the application again, then: svc connection edit ${name} --installation-id ID`
+    : `bring it back at the provider, then: svc connection check ${name}`;
 }
 
 // What is wrong with consents, and what a person does about each (`svc doctor`). Reads only.

@@ -6,7 +6,7 @@
 import { sha256Bytes } from '../../base/hash.ts';
 import { type ErrtrackDelivery, normalize, verifySignature } from '../../adapters/providers/errtrack/errtrack.ts';
 import {
-  endConnection,
+  connectionOfGrant,
   grantByInstallation,
   type GrantRow,
   projectsAt,
@@ -19,11 +19,11 @@ import { lockInstallation } from '../../adapters/store/connections/errtrack-atte
 import { enqueueRouting, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { lockProject } from '../../adapters/store/routing/project-lock.ts';
-import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
+import { changeStatus, serviceActor } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication, errtrackSecret, setupUnavailable } from '../errtrack-application.ts';
 import { parseBody } from './body.ts';
@@ -124,12 +124,10 @@ async function removeInstallation(ctx: FlowContext, said: { readonly installatio
     if (grant === undefined) return [];
     const held = await projectsAt(tx, grant.id);
     if (held.some(({ id }) => !projectIds.includes(id))) throw new MoreConnected();
-    const events = [];
-    for (const projectId of projectIds) events.push(await disconnect(ctx, tx, { projectId, grant, now }));
-    const made =
-      events.length === 0 ? [] : await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true });
+    const events: string[] = [];
+    for (const projectId of projectIds) events.push(...(await disconnect(ctx, tx, { projectId, grant, now })));
     await enqueueRouting(tx, ctx.ingest, projectIds);
-    return made;
+    return events;
   });
   const recorded = await removing.catch((error: unknown) => {
     if (error instanceof MoreConnected) return undefined;
@@ -139,39 +137,26 @@ async function removeInstallation(ctx: FlowContext, said: { readonly installatio
   for (const id of projectIds) ctx.ingest?.recorded(id);
   const [first] = recorded;
   ctx.runtime.log.warn({ projects: recorded.length }, 'errtrack.uninstalled');
-  if (first === undefined) return { ignored: true, reason: 'the installation is noted as removed' };
-  return { eventRecordId: first.id, created: first.created, routerStatus: first.routerStatus };
+  if (first !== undefined) return { eventRecordId: first, created: true, routerStatus: 'pending' };
+  const isKnown = known?.status === 'removed';
+  return { ignored: true, reason: isKnown ? 'no-change' : 'the installation is noted as removed' };
 }
 
+/** The event of it; none where the project has no connection of the grant any more. */
 async function disconnect(
   ctx: FlowContext,
   tx: Sql,
-  at: { readonly projectId: string; readonly grant: Pick<GrantRow, 'id' | 'name' | 'orgId'>; readonly now: Date },
-): Promise<NewEvent> {
+  at: { readonly projectId: string; readonly grant: Pick<GrantRow, 'id' | 'orgId'>; readonly now: Date },
+): Promise<string[]> {
   const { projectId, grant, now } = at;
   await setSubscriptions(tx, { projectId, grantId: grant.id, now }, []);
-  const connectionId = await endConnection(tx, { projectId, grantId: grant.id, now });
-  await recordAudit(tx, {
-    orgId: grant.orgId,
-    projectId,
-    principal: { kind: 'system', id: null, name: 'errtrack' },
-    action: 'connection.removed',
-    subject: { kind: 'Connection', name: grant.name },
-    detail: { provider: 'errtrack', reason: 'uninstalled', ...(connectionId !== undefined && { connectionId }) },
+  const row = await connectionOfGrant(tx, { projectId, grantId: grant.id });
+  if (row === undefined) return [];
+  const id = await changeStatus(ctx, tx, {
+    connection: { ...row, provider: 'errtrack', projectId, orgId: grant.orgId },
+    to: 'removed',
+    reason: 'uninstalled',
+    actor: serviceActor('errtrack'),
   });
-  return {
-    id: timeOrderedId(ctx.runtime),
-    projectId,
-    key: 'svc.connection.removed',
-    dedupHash: null,
-    raw: null,
-    payload: JSON.stringify({
-      provider: 'errtrack',
-      connection: grant.name,
-      kind: 'provider',
-      projectId,
-      reason: 'uninstalled',
-    }),
-    receivedAt: now,
-  };
+  return id === undefined ? [] : [id];
 }

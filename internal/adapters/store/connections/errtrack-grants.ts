@@ -315,6 +315,19 @@ export async function ensureConnection(
   return rows[0]?.id;
 }
 
+/** The connection by which agents of a project name a grant, whatever its status. */
+export async function connectionOfGrant(
+  tx: Sql,
+  at: { readonly projectId: string; readonly grantId: string },
+): Promise<{ readonly id: string; readonly name: string } | undefined> {
+  const { rows } = await tx.query<{ id: string; name: string }>(
+    `select id, name from svc.connections
+      where project_id = $1::uuid and provider = 'errtrack' and config ->> 'grantId' = $2::text`,
+    [at.projectId, at.grantId],
+  );
+  return rows[0];
+}
+
 /** Ends a project's connection to a grant: agents that need it are skipped or fail at their next apply. Its id. */
 export async function endConnection(
   tx: Sql,
