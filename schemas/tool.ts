@@ -70,7 +70,19 @@ export const remote = group(
   { example: { kind: 'mcp_remote', url: 'https://mcp.example.com/mcp' } },
 );
 export const connected = group(
-  { kind: kindOf('connection', 'A hosted tool of a provider.'), ...common, ...pair, optional },
+  {
+    kind: kindOf('connection', 'A hosted tool of a provider.'),
+    ...common,
+    ...pair,
+    tools: list(text('Name of a tool.', { least: 0, what: 'the name of a tool' }), 'Exactly these tools.', {
+      least: 1,
+      what: 'a list of tool names',
+      otherwise: 'all that the connection has',
+      example: ['search_issues', 'get_latest_event'],
+      rule: 'Only with `provider: errtrack`, whose tools are `list_projects`, `search_issues`, `get_issue_details` and `get_latest_event`.',
+    }),
+    optional,
+  },
   'A hosted tool that a connected provider backs.',
   { example: { kind: 'connection', provider: 'tracker', connection: 'issues' } },
 );

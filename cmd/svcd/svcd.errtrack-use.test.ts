@@ -142,8 +142,9 @@ describe('a connected error tracker', () => {
       contexts: { trace: {} },
       release: {},
     });
+    const errors = { kind: 'connection', provider: 'errtrack', connection: name };
     await at.bench.apply({
-      looker: { tools: { errors: { kind: 'connection', provider: 'errtrack', connection: name } } },
+      looker: { tools: { errors, few: { ...errors, tools: ['get_latest_event', 'list_projects'] } } },
     });
     const seat = await at.bench.start('looker');
     const call = (tool: string, input: object = {}) => seat.call(tool, input, 'errors');
@@ -173,6 +174,13 @@ describe('a connected error tracker', () => {
     assert.equal((await call('get_latest_event', { issue: '77' })).value['event'], null);
     assert.match((await call('get_issue_details', { issue: '78' })).text, /^not-found/);
     const asked = at.simulator.requests.length;
+    // An allow-list gives exactly what it names; a call beyond it stops before anybody is asked.
+    assert.deepEqual(
+      (await (await seat.client('few')).listTools()).tools.map((one) => one.name),
+      ['list_projects', 'get_latest_event'],
+    );
+    assert.match((await seat.call('get_issue_details', { issue: '77' }, 'few')).text, /^no-such-tool/);
+    assert.equal((await seat.call('list_projects', {}, 'few')).isError, false);
     assert.match((await call('update_issue', { issue: '77' })).text, /^no-such-tool/);
     assert.match((await call('get_issue_details', { issue: '../77' })).text, /^invalid-input/);
     assert.equal(at.simulator.requests.length, asked);

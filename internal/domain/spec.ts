@@ -172,7 +172,8 @@ export type Tool =
       readonly transport: 'streamable_http';
       readonly auth: RemoteAuth;
     })
-  | (ToolCommon & ConnectionPair & { readonly kind: 'connection'; readonly optional?: boolean })
+  | (ToolCommon &
+      ConnectionPair & { readonly kind: 'connection'; readonly tools?: readonly string[]; readonly optional?: boolean })
   | (ToolCommon & {
       readonly kind: 'local';
       readonly implementation: 'svc';

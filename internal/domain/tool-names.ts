@@ -1,4 +1,4 @@
-// Tool aliases as names of MCP servers. Harnesses make tool names of them (`mcp__<name>__<tool>`), in which only letters,
+// Names of tools. Tool aliases as names of MCP servers: harnesses make tool names of them (`mcp__<name>__<tool>`), in which only letters,
 // digits, `_` and `-` may stand; two aliases that become the same name would be one server with half of the tools.
 
 const other = /[^A-Za-z0-9_-]/g;
@@ -17,3 +17,6 @@ export function mcpServerNames(aliases: readonly string[]): ServerNames {
     .map((group) => group.map(([alias]) => alias));
   return collisions.length === 0 ? { ok: true, names } : { ok: false, collisions };
 }
+
+/** What a connection to the error tracker gives, in this order. */
+export const errtrackToolNames = ['list_projects', 'search_issues', 'get_issue_details', 'get_latest_event'] as const;

@@ -100,6 +100,10 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [tool(`kind: connection, provider: §${'x'.repeat(65)}, connection: c`), 'invalid-value'],
   [tool('kind: connection, provider: p, connection: §"c d"'), 'name-invalid'],
   [tool('kind: connection, provider: p, connection: c, disabled: §"true"'), 'invalid-type'],
+  [tool('kind: connection, provider: errtrack, connection: c, tools: §[]'), 'invalid-value'],
+  [tool('kind: connection, provider: errtrack, connection: c, tools: [list_projects, §update_issue]'), 'tool-unknown'],
+  [tool('kind: connection, provider: errtrack, connection: c, tools: [§List_projects]'), 'tool-unknown'],
+  [tool('kind: connection, provider: tracker, connection: c, tools: §[issue_get]'), 'invalid-value'],
   [tool('kind: local, implementation: §shell'), 'invalid-value'],
   [tool('§kind: local'), 'missing-field'],
   [tool('kind: local, implementation: svc, capabilities: {billing: §all}'), 'invalid-value'],
@@ -236,6 +240,10 @@ test('every kind of tool comes out canonical', () => {
     e: [
       'kind: connection, provider: p, connection: c, optional: true',
       { kind: 'connection', provider: 'p', connection: 'c', optional: true },
+    ],
+    e2: [
+      'kind: connection, provider: errtrack, connection: c, tools: [get_latest_event, list_projects]',
+      { kind: 'connection', provider: 'errtrack', connection: 'c', tools: ['get_latest_event', 'list_projects'] },
     ],
     f: [
       'kind: local, implementation: svc',

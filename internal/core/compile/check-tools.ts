@@ -3,12 +3,12 @@
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, Mount, Tool } from '../../domain/spec.ts';
 import { agentFields } from '../../../schemas/agent.ts';
-import { mcpServerNames } from '../../domain/tool-names.ts';
+import { errtrackToolNames, mcpServerNames } from '../../domain/tool-names.ts';
 import { type Fields, keysOf } from '../../../schemas/grammar.ts';
-import { codehost, tool } from '../../../schemas/tool.ts';
+import { codehost, connected, tool } from '../../../schemas/tool.ts';
 import { mountsGrant } from './check-mounts.ts';
 import { readFields, recordReading, variantOf } from './read-field.ts';
-import type { Check, NodeRef, Reader } from './read.ts';
+import type { Check, MapRef, NodeRef, Reader } from './read.ts';
 import { fault, faultAt, items, map, pathOf, strict, string, suggest, wrong } from './read.ts';
 
 export interface ToolContext {
@@ -73,7 +73,8 @@ function checkTool(check: Check, spot: NodeRef, world: ToolContext): Tool | unde
   const before = check.errors;
   strict(check, found, keysOf(desc));
   const fields: Fields = desc.fields;
-  const read = readFields(check, found, fields, { url: httpsUrl, tools: toolNames(world) });
+  const tools = desc.fields === connected.fields ? connectedTools(found) : toolNames(world);
+  const read = readFields(check, found, fields, { url: httpsUrl, tools });
   // Every kind's fields were read by the group of that kind.
   return check.errors > before ? undefined : (read as unknown as Tool);
 }
@@ -88,6 +89,24 @@ const httpsUrl: Reader<string> = (check, spot) => {
   const hint = 'Put the credential into a secret, and name it with auth: { kind: bearer, token: { $secret: <name> } }.';
   return faultAt(check, 'invalid-value', message, spot, { hint, hides: spot.node.range });
 };
+
+/** Exactly these tools of a connection: of the error tracker's alone is it known which there are. */
+const connectedTools =
+  ({ node }: MapRef): Reader<readonly string[]> =>
+  (check, spot) => {
+    const names = items(check, spot, connected.fields.tools.what, connected.fields.tools.least) ?? [];
+    const provider = node.entries.get('provider')?.value;
+    if (provider?.kind === 'scalar' && provider.value === 'errtrack')
+      return names.map((item) => checkErrtrackTool(check, item) ?? '');
+    return faultAt(check, 'invalid-value', `${pathOf(spot.trail)} is for provider errtrack alone`, spot);
+  };
+
+function checkErrtrackTool(check: Check, spot: NodeRef): string | undefined {
+  const name = string(check, spot, 'the name of a tool');
+  if (name === undefined || (errtrackToolNames as readonly string[]).includes(name)) return name;
+  const hint = `Its tools are ${errtrackToolNames.join(', ')}.`;
+  return faultAt(check, 'tool-unknown', `${show40(name)} is not a tool of the error tracker`, spot, { hint });
+}
 
 /** Exactly these tools of the code host; each is looked at, whatever is wrong with another. */
 const toolNames =

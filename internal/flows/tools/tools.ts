@@ -115,9 +115,9 @@ function declaredTool(caller: ToolCaller, alias: string): Declared | undefined {
 function specsOf(alias: string, declared: Own): readonly ToolSpec[] {
   if (declared === 'checks') return checkTools;
   if (declared.kind === 'connection') {
-    return declared.provider === 'tracker'
-      ? trackerTools(alias, declared.connection)
-      : errtrackTools(declared.connection);
+    const { provider, connection, tools } = declared;
+    if (provider === 'tracker') return trackerTools(alias, connection);
+    return errtrackTools(connection).filter(({ name }) => tools === undefined || tools.includes(name));
   }
   if (declared.implementation === 'ping') return pingTools;
   if (declared.implementation === 'chat') return chatTools(alias, declared.auth);
