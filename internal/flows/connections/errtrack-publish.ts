@@ -154,6 +154,14 @@ async function replace(
   await uninstall(tx, at.old.installationId, ctx.runtime.now());
 }
 
+/** Holds what is published until the end of the transaction. Throws Uninstalled. */
+async function hold(tx: Sql, installationId: string, projectIds: readonly string[]): Promise<void> {
+  // In one order, so that nobody who locks several waits for another.
+  for (const id of [...new Set(projectIds)].sort()) await lockProject(tx, id);
+  await lockInstallation(tx, installationId);
+  if (await isUninstalled(tx, installationId)) throw new Uninstalled();
+}
+
 /**
  * One transaction: grant, subscriptions, connections, events, audit, and the attempt's end. The attempt's step is the
  * guard: where it is not taken, everything is rolled back.
@@ -183,10 +191,7 @@ async function publish(
   const projectIds = [...new Set(chosen.map((one) => one.projectId))].sort();
   const old = await grantOfProvider(tx, organization.id);
   const held = old === undefined ? [] : await projectsAt(tx, old.id);
-  // In one order, so that nobody who locks several waits for another.
-  for (const id of [...new Set([...projectIds, ...held.map((one) => one.id)])].sort()) await lockProject(tx, id);
-  await lockInstallation(tx, installationId);
-  if (await isUninstalled(tx, installationId)) throw new Uninstalled();
+  await hold(tx, installationId, [...projectIds, ...held.map((one) => one.id)]);
   if (old?.orgId === row.orgId) await replace(ctx, caller, tx, { row, old, held });
   const isFree = await isNameFree(tx, row.orgId, baseName, projectIds);
   const grantId = ctx.runtime.uuid();
