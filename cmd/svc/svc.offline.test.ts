@@ -110,7 +110,7 @@ test('--context splits at the first =, and a name outside the pattern is misuse'
   }
 });
 
-test('files outside .svc that an import names are read, links are refused', async () => {
+test('files outside .svc that an import names are read, links and submodules are refused', async () => {
   const path = await tree('outside', {
     '.svc/agents/a.yaml': 'name: default\nimports: ../../shared/f.yaml\n',
     'shared/f.yaml': 'systemPrompt: from outside\n',
@@ -121,6 +121,8 @@ test('files outside .svc that an import names are read, links are refused', asyn
   const linked = await run('validate', path);
   assert.equal(linked.code, 1);
   assert.match(linked.stderr, /symlink-refused/);
+  await writeFile(join(path, 'shared/.git'), 'gitdir: ../.git/modules/shared\n');
+  assert.match((await run('validate', path)).stderr, /submodule-refused.*goes through shared, which is a submodule/);
 });
 
 test('a .svc that is itself a link is a diagnostic like any other', async () => {

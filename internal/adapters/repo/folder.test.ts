@@ -77,6 +77,27 @@ test('links are named and never followed, in .svc/ and on the way to a file outs
   await assert.rejects(source('subl').resolve(), condition('hostile', /symbolic link/));
 });
 
+test('a submodule on the way to a file outside is named and not gone into, but for what the folder is itself', async (t) => {
+  const { put, path, source } = await folder(t, {
+    ...tree,
+    '.git/HEAD': 'ref',
+    'sub/.svc/agents/a.yaml': 'a',
+    'sub/p.md': 'p',
+  });
+  await put('prompts/.git', 'gitdir: ../.git/modules/prompts');
+  await put('sub/.git', 'gitdir: ../.git/modules/sub');
+  const read = source();
+  const first = await read.snapshot({ commit: '' }, { wantPaths: ['prompts/p.md', 'other.txt'] });
+  const files = { '.svc/agents/a.yaml': 'a', '.svc/shared/b.yaml': 'b', 'other.txt': 'o' };
+  assert.deepEqual(contents(first), { ...files, prompts: '<submodule>' });
+  assert.deepEqual([...(first.bundle?.absent ?? [])], ['prompts/p.md']);
+  assert.deepEqual(contents(await read.snapshot({ commit: '' }, { wantPaths: ['sub'] })).sub, '<submodule>');
+  assert.deepEqual(contents(await source('sub').snapshot({ commit: '' }, { wantPaths: ['p.md'] }))['p.md'], 'p');
+  await rm(join(path, 'prompts/.git'));
+  const next = await read.snapshot(await read.resolve(), { prior: first.record });
+  assert.deepEqual([next.unchanged, contents(next)], [false, { ...files, 'prompts/p.md': 'p' }]);
+});
+
 test('a root directory holds the .svc/, and files above it are within the repository', async (t) => {
   const { source } = await folder(t, { 'one/.svc/agents/a.yaml': 'a', 'one/p.md': 'p', 'shared/s.md': 's' });
   const snapshot = await source('one/').snapshot(

@@ -223,28 +223,25 @@ class FolderReader {
     return listed;
   }
 
-  /** One file outside `.svc/`, down from the top, never past a link. */
+  /** One file outside `.svc/`, down from the top, never past a link nor into a submodule. */
   async readOutside(path: string): Promise<void> {
     const full = repositoryPath(this.#root, path);
     if (full === null) {
       this.absent.add(path);
       return;
     }
-    const up = this.#root === '' ? '' : '../'.repeat(this.#root.split('/').length);
     const segments = full.split('/');
     let place = this.#base;
     for (const [index, segment] of segments.entries()) {
       place = join(place, segment);
       const stats = await lstat(place).catch(absentAsNull);
       const last = index === segments.length - 1;
-      if (stats?.isSymbolicLink() === true) {
-        const here = segments.slice(0, index + 1).join('/');
-        const shown = last
-          ? path
-          : here.startsWith(`${this.#root}/`)
-            ? here.slice(this.#root.length + 1)
-            : `${up}${here}`;
-        await this.#keepLink(place, shown);
+      const here = segments.slice(0, index + 1).join('/');
+      const isSubmodule = stats?.isDirectory() === true && (await this.#isSubmodule(place, here));
+      if (stats?.isSymbolicLink() === true || isSubmodule) {
+        const shown = last ? path : this.#fromRoot(here);
+        if (isSubmodule) this.#keep({ path: shown, kind: 'submodule', oid: noSubmodule, bytes: undefined });
+        else await this.#keepLink(place, shown);
         if (!last) this.absent.add(path);
         return;
       }
@@ -255,6 +252,18 @@ class FolderReader {
     }
     await this.#keepFile(place, path);
     if (!this.files.has(path)) this.absent.add(path);
+  }
+
+  /** A path of the repository as the root sees it. */
+  #fromRoot(path: string): string {
+    if (path.startsWith(`${this.#root}/`)) return path.slice(this.#root.length + 1);
+    return this.#root === '' ? path : `${'../'.repeat(this.#root.split('/').length)}${path}`;
+  }
+
+  /** Whether git keeps a directory as another repository; what holds the root is what was asked for. */
+  async #isSubmodule(place: string, path: string): Promise<boolean> {
+    if (`${this.#root}/`.startsWith(`${path}/`)) return false;
+    return (await lstat(join(place, '.git')).catch(absentAsNull)) !== null;
   }
 
   async #keepLink(place: string, path: string): Promise<void> {
@@ -342,9 +351,7 @@ function unreadable(path: string, error: unknown): RepoCondition {
 }
 
 function outsideOf(record: PriorRead): string[] {
-  const links = record.entries
-    .filter(({ kind, path }) => kind === 'symlink' && !isInside(path))
-    .map(({ path }) => path);
+  const links = record.entries.filter(({ kind, path }) => kind !== 'file' && !isInside(path)).map(({ path }) => path);
   const inTheWay = links.filter((link) => record.absent.some((path) => path.startsWith(`${link}/`)));
   const files = record.entries.map(({ path }) => path).filter((path) => !isInside(path) && !inTheWay.includes(path));
   return [...files, ...record.absent];
