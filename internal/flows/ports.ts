@@ -64,7 +64,7 @@ export interface SyncPorts {
   probe(url: string, credentials: Credentials | undefined): Promise<ProbeReport>;
   /** Compiles in a worker, within its time limit; never throws for what an author wrote. */
   compile(
-    input: Pick<CompileInput, 'bundle' | 'context' | 'templates' | 'origins'>,
+    input: Pick<CompileInput, 'bundle' | 'root' | 'context' | 'templates' | 'origins'>,
   ): Promise<CompileOutput & { readonly size?: number }>;
   /** Somebody is about to compile: what takes time to start starts now. */
   warmCompiler(): void;

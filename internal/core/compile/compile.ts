@@ -95,7 +95,9 @@ function compileAgents(input: CompileInput, agents: readonly BundleEntry[], { fi
     scope: createScope(new Map(Object.entries(input.context))),
   };
   // What all agents depend on.
-  const salt = input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))]));
+  const salt = input.sha256(
+    canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog)), input.root ?? '']),
+  );
   const records: AgentRecord[] = [];
   const broken = { errors: 0, bytes: 0 };
   for (const { path, oid, bytes } of agents) {

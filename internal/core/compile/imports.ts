@@ -66,7 +66,7 @@ export function resolveImport(input: CompileInput, from: FileRef, text: string, 
       hint: 'Write the path from the folder of this file, such as ../fragments/base.yaml.',
     };
   }
-  return resolveBeside(from, text) ?? outside(from, text);
+  return resolveBeside(from, text, input.root) ?? outside(from, text);
 }
 
 /** The problem of a path that leaves the tree or the package. */

@@ -257,7 +257,7 @@ export class Layering {
         message: `A file must be a relative path: ${shown(one.text)}`,
       });
     }
-    const ref = resolveBeside(draft.ref, one.text);
+    const ref = resolveBeside(draft.ref, one.text, this.#input.root);
     if (ref === null) return fail(draft, one, outside(draft.ref, one.text));
     const found = this.#files.find(ref, draft.dependencies);
     if (found.kind !== 'file')

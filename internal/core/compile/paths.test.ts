@@ -68,4 +68,12 @@ test('a relative path stays within the tree, or within its package', () => {
   const inside = templateFile(template, 'agents/a.yaml');
   assert.equal(resolveBeside(inside, '../base.yaml')?.id, '@a/b@1.0.0/base.yaml');
   assert.equal(resolveBeside(inside, '../../base.yaml'), null);
+  // A tree that begins at a directory of the repository.
+  assert.equal(resolveBeside(from, '../../../x.yaml', 'sub')?.id, '../x.yaml');
+  assert.equal(resolveBeside(treeFile('../x.yaml'), 'y.yaml', 'sub')?.id, '../y.yaml');
+  assert.equal(resolveBeside(treeFile('../x.yaml'), 'sub/.svc/fragments/f.yaml', 'sub')?.id, '.svc/fragments/f.yaml');
+  assert.equal(resolveBeside(from, '../../../../one/x.yaml', 'of/two')?.id, '../../one/x.yaml');
+  assert.equal(resolveBeside(from, '../../..', 'sub')?.id, '..');
+  assert.equal(resolveBeside(from, '../../../../x.yaml', 'sub'), null);
+  assert.equal(resolveBeside(inside, '../../base.yaml', 'sub'), null);
 });

@@ -1,7 +1,7 @@
 // What an import or a `file:` names: a path relative to the declaring file, or a file of a managed template
 // (docs/reference/compile.md#output; docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside).
 
-import { dirname, join } from 'node:path/posix';
+import { dirname, join, relative } from 'node:path/posix';
 import type { ResolvedTemplate } from '../../domain/bundle.ts';
 
 /** A file of the tree or of a template. */
@@ -25,11 +25,18 @@ export function isAbsoluteOrUrl(path: string): boolean {
   return path.startsWith('/') || /^[A-Za-z][A-Za-z0-9+.-]*:/.test(path);
 }
 
-/** The file that a relative path names beside `from`, or null where it leaves the repository or the package. */
-export function resolveBeside(from: FileRef, path: string): FileRef | null {
+const leaves = (path: string): boolean => path === '..' || path.startsWith('../');
+
+/**
+ * The file that a relative path names beside `from`, or null where it leaves the repository or the package. Of a tree that
+ * begins at a directory of the repository, `root`, what lies above it is in the repository, and is named as the tree sees it.
+ */
+export function resolveBeside(from: FileRef, path: string, root = ''): FileRef | null {
   const target = join(dirname(from.path), path);
-  if (target === '..' || target.startsWith('../')) return null;
-  return from.template === null ? treeFile(target) : templateFile(from.template, target);
+  if (from.template !== null) return leaves(target) ? null : templateFile(from.template, target);
+  if (!leaves(target)) return treeFile(target);
+  const whole = join(root, target);
+  return leaves(whole) ? null : treeFile(relative(`/${root}`, `/${whole}`) || '.');
 }
 
 export interface TemplateSpecifier {

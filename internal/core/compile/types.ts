@@ -9,6 +9,8 @@ import type { MapNode } from '../source/node.ts';
 
 export interface CompileInput {
   readonly bundle: Bundle;
+  /** The directory of the repository that the tree begins at, whose paths may lead above it; absent: it is the repository. */
+  readonly root?: string;
   /** Context variables, beneath each document's own `variables`. */
   readonly context: { readonly [name: string]: string };
   readonly catalog: Catalog;

@@ -1,6 +1,7 @@
 // The check of a plan on a pull request: `in_progress` before, then annotations at their lines, fifty a request and none
 // twice, and with the last of them the conclusion of the compile.
 
+import { join } from 'node:path/posix';
 import { maskCredentials } from '../../domain/credential.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -136,10 +137,9 @@ function conclusionOf(text: PullText): 'success' | 'neutral' | 'failure' {
 function annotationsOf({ hub }: PlanPublication, text: PullText): JsonObject[] {
   if (text.kind !== 'plan') return [];
   const { root } = hub.repository;
-  const prefix = root === '' ? '' : `${root}/`;
   const { files, result } = text.plan;
   return result.diagnostics.flatMap((one) =>
-    one.file === undefined || !files.has(one.file) ? [] : [annotationOf(`${prefix}${one.file}`, one)],
+    one.file === undefined || !files.has(one.file) ? [] : [annotationOf(join(root, one.file), one)],
   );
 }
 

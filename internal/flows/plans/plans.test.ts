@@ -89,6 +89,27 @@ describe('what a pull request is told', () => {
     assert.deepEqual(bench.sim.schemaRefusals, []);
   });
 
+  it('plans a change of what is read above the directory that the tree begins at, with its mistakes at their places', async () => {
+    const repo = await bench.follow('above', { root: 'deploy' });
+    await repo.git.commit({
+      'deploy/.svc/agents/up.yaml': agentFile('up', 'imports: ../../../shared/f.yaml'),
+      'shared/f.yaml': 'labels: {a: b}\n',
+    });
+    assert.equal((await syncNow(bench.daemon, 'above'))['status'], 'applied');
+    const good = await bench.pull(repo, { branch: 'topic', files: { 'shared/f.yaml': 'labels: {a: c}\n' } });
+    await bench.quiet();
+    assert.equal(checksOf(repo, good.head)[0]?.fields['conclusion'], 'success', bench.log().slice(-3000));
+    assert.match(repo.comments[0]?.body ?? '', /Agent up/);
+    const bad = await bench.pull(repo, { branch: 'topic', files: { 'shared/f.yaml': 'labels: {a: 1}\n' } });
+    await bench.quiet();
+    const [check] = checksOf(repo, bad.head);
+    const annotations = check?.annotations as { path: string; start_line: number }[];
+    assert.deepEqual(
+      annotations.map((one) => [one.path, one.start_line]),
+      [['shared/f.yaml', 1]],
+    );
+  });
+
   it('is neutral where the sync would be held, and edits the comment of a plan that became empty', async () => {
     const repo = await bench.follow('held', { guard: { deleteMax: 0 } });
     const first = await bench.pull(repo, {

@@ -1,6 +1,7 @@
 // Plans on pull requests: which are due, and one telling from beginning to end. Of one pull request one daemon tells at a
 // time; what has been told stands in its row after each write, so that whoever goes on knows where.
 
+import { relative } from 'node:path/posix';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { claimPlans, releasePlan, type PullPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { liveSessionsOf } from '../../adapters/store/sessions/upkeep.ts';
@@ -91,11 +92,12 @@ async function touches(publication: PlanPublication): Promise<boolean | undefine
   const { hub, row } = publication;
   if (row.touchedHead === row.head) return row.touched ?? undefined;
   const { root } = hub.repository;
-  const prefix = root === '' ? '' : `${root}/`;
   const outside = await pathsReadOutside(hub.ctx, hub.repository);
-  const isRead = (path: string | undefined): boolean =>
-    path?.startsWith(prefix) === true &&
-    (path.startsWith(`${prefix}.svc/`) || path === `${prefix}.svc` || outside.has(path.slice(prefix.length)));
+  const isRead = (path: string | undefined): boolean => {
+    // As the tree sees it, which may begin below the top of the repository.
+    const seen = path === undefined ? '' : relative(`/${root}`, `/${path}`);
+    return seen.startsWith('.svc/') || seen === '.svc' || outside.has(seen);
+  };
   const codehost = codehostCallOf(hub, row.fullName, { pull_requests: 'read' });
   let touched = false;
   try {

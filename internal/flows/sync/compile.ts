@@ -28,6 +28,7 @@ export interface CompiledTree {
 /** Where a compile gets what it asks for. */
 export interface CompileSupply {
   readonly context: { readonly [name: string]: string };
+  readonly root?: CompileInput['root'];
   /** Of which agents it is to say where their values come from; absent: of none. */
   readonly origins?: CompileInput['origins'];
   readonly isSent?: CompileInput['isSent'];
@@ -54,6 +55,7 @@ export async function compileWith(
     const bundle = await supply.bundle();
     const { size, ...output } = await ports.compile({
       ...{ bundle, context: supply.context, templates },
+      ...(supply.root !== undefined && { root: supply.root }),
       ...(supply.origins !== undefined && { origins: supply.origins }),
       ...(supply.isSent === true && { isSent: true }),
     });
@@ -99,7 +101,7 @@ async function compileFiles(
     },
   };
   const complete = await compileWith(ports, {
-    context,
+    ...{ context, root: repository.root },
     bundle: () => files.bundle(),
     readMore: async (paths) => {
       ({ tip, files } = await readMore(task, { tip, files }, paths));

@@ -135,7 +135,8 @@ describe('what people do to a repository', () => {
     const repo = await bench.repository('moved');
     await repo.commit({
       '.svc/agents/a.yaml': agentFile('moved-top'),
-      'sub/.svc/agents/a.yaml': agentFile('moved-sub'),
+      'sub/.svc/agents/a.yaml': agentFile('moved-sub', 'imports: ../../../shared/f.yaml'),
+      'shared/f.yaml': 'labels: {from: above}\n',
     });
     await bench.watch('moved');
     const before = await repositoryOf('moved');
@@ -150,6 +151,11 @@ describe('what people do to a repository', () => {
     });
     assert.equal(await has('moved-top'), false);
     assert.deepEqual((await repositoryOf('moved'))['context'], { team: 'x', size: '3' });
+    const labels = async () => JSON.stringify((await bench.daemon.api('GET', 'P/agents/moved-sub')).body['spec']);
+    assert.match(await labels(), /"from":"above"/, 'what lies above the root is in the repository');
+    await repo.commit({ 'shared/f.yaml': 'labels: {from: new}\n' });
+    assert.equal((await syncNow(bench.daemon, 'moved'))['status'], 'applied', 'and a change of it is one');
+    assert.match(await labels(), /"from":"new"/);
   });
 
   it('is removed with what it owns, or without', async () => {
