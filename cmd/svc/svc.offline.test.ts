@@ -125,18 +125,27 @@ test('files outside .svc that an import names are read, links and submodules are
   assert.match((await run('validate', path)).stderr, /submodule-refused.*goes through shared, which is a submodule/);
 });
 
-test('a .svc that is itself a link is a diagnostic like any other', async () => {
+test('a .svc that is itself a link or a submodule is a diagnostic like any other', async () => {
   const path = await tree('real', { '.svc/agents/a.yaml': 'name: default\n' });
   const linked = await tree('linked', { 'README.md': '' });
   await symlink(join(path, '.svc'), join(linked, '.svc'));
-  const { code, stdout } = await run('compile', linked, '--json');
-  assert.equal(code, 1);
-  const { ok, resources, diagnostics } = JSON.parse(stdout);
-  assert.deepEqual([ok, resources], [false, []]);
-  assert.deepEqual(
-    diagnostics.map((one: { code: string; file: string }) => `${one.code} ${one.file}`),
-    ['symlink-refused .svc'],
-  );
+  const module = await tree('module', {
+    '.svc/.git': 'gitdir: ../.git/modules/agents\n',
+    '.svc/agents/a.yaml': 'name: a\n',
+  });
+  for (const [place, told] of [
+    [linked, 'symlink-refused .svc: .svc is a symbolic link: it must be a directory'],
+    [module, 'submodule-refused .svc: .svc is a submodule: it must be a directory'],
+  ] as const) {
+    const { code, stdout } = await run('compile', place, '--json');
+    assert.equal(code, 1);
+    const { ok, resources, diagnostics } = JSON.parse(stdout);
+    assert.deepEqual([ok, resources], [false, []]);
+    assert.deepEqual(
+      diagnostics.map((one: Record<string, string>) => `${one['code']} ${one['file']}: ${one['message']}`),
+      [told],
+    );
+  }
 });
 
 test('shipped templates and those of a configuration file are found', async () => {

@@ -174,6 +174,8 @@ class FolderReader {
     if (stats === null) return false;
     if (stats.isSymbolicLink()) throw new RepoCondition('hostile', '.svc is a symbolic link: it must be a directory');
     if (!stats.isDirectory()) return false;
+    if ((await lstat(join(top, '.svc/.git')).catch(absentAsNull)) !== null)
+      throw new RepoCondition('hostile', '.svc is a submodule: it must be a directory');
     await this.#readDirectory(join(top, '.svc'), '.svc', 1);
     return true;
   }

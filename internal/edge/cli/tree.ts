@@ -150,7 +150,8 @@ export async function outputOf(compiling: Promise<CompiledTree>): Promise<Compil
 function unreadable({ problem, message }: Refusal): Diagnostic | undefined {
   if (problem.code === 'too-large') return { severity: 'error', code: 'tree-too-large', message };
   if (problem.code !== 'hostile') return undefined;
-  const code = message.includes('symbolic link') ? 'symlink-refused' : 'hostile-path';
+  const other = message.startsWith('.svc is a submodule') ? 'submodule-refused' : 'hostile-path';
+  const code = message.includes('symbolic link') ? 'symlink-refused' : other;
   return { severity: 'error', code, message, ...(message.startsWith('.svc is ') && { file: '.svc' }) };
 }
 
