@@ -1,7 +1,7 @@
 // The commands that need a server, against a real daemon on a real database; those that a signal ends as processes of their own.
 
 import assert from 'node:assert/strict';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -177,6 +177,52 @@ test('apply sends the tree with what it names outside .svc; diff and a dry run c
     assert.equal(emptied.code, 0, emptied.stderr);
     assert.match(emptied.stdout, /^ {2}- Agent guest$/m, 'a tree of no agents is one, as svc validate has it');
     assert.equal((await svc(['agent', 'delete', 'guest'])).code, 0);
+  } finally {
+    await rm(tree, { recursive: true, force: true });
+  }
+});
+
+test('what cannot be sent is told at what needs it, and left out where nothing does', async () => {
+  const tree = await mkdtemp(join(tmpdir(), 'svc-tree-'));
+  const agent = 'name: guest\nharness: harness-a\nenvironment: { name: plain, image: { kind: preset, name: base } }\n';
+  const put = (more: string) => writeFile(join(tree, '.svc/agents/guest.yaml'), `${agent}${more}`);
+  const refused = async (): Promise<string[]> => {
+    const { code, stderr } = await svc(['diff', tree, '--json']);
+    assert.equal(code, 1, stderr);
+    const { code: word, detail, diagnostics } = JSON.parse(stderr);
+    const told = diagnostics.map((one: Record<string, unknown>) => `${one['code']} ${one['file']}:${one['line']}`);
+    return [word, detail, ...told];
+  };
+  try {
+    for (const path of ['.svc/agents', '.svc/assets', 'real']) await mkdir(join(tree, path), { recursive: true });
+    for (const path of ['.svc/other.bin', '.svc/assets/a.png', 'p.md']) {
+      await writeFile(join(tree, path), '');
+      await truncate(join(tree, path), 3 * 1024 * 1024);
+    }
+    await put('');
+    const plan = await json('diff', tree);
+    assert.equal(plan['status'], 'planned');
+    const told = plan['diagnostics'] as readonly Record<string, unknown>[];
+    assert.deepEqual(
+      told.map((one) => `${one['severity']} ${one['code']} ${one['file']}`),
+      ['warning ignored-file .svc/other.bin'],
+    );
+    await put('identity: { avatar: { asset: .svc/assets/a.png } }\n');
+    const cannot = ['invalid-tree', '.svc/assets/a.png cannot be sent'];
+    assert.deepEqual(await refused(), [...cannot, 'avatar-invalid .svc/agents/guest.yaml:4']);
+    await put('systemPrompt: { file: ../../p.md }\n');
+    assert.deepEqual(await refused(), [
+      'invalid-tree',
+      'p.md cannot be sent',
+      'file-too-large .svc/agents/guest.yaml:4',
+    ]);
+    await symlink('real', join(tree, 'shared'));
+    await put('imports: ../../shared/f.yaml\n');
+    assert.deepEqual(await refused(), [
+      'invalid-tree',
+      'shared cannot be sent',
+      'symlink-refused .svc/agents/guest.yaml:4',
+    ]);
   } finally {
     await rm(tree, { recursive: true, force: true });
   }

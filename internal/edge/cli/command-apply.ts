@@ -2,6 +2,7 @@
 // server, which compiles them against its own configuration and decides.
 
 import * as apply from '../../../schemas/api/apply.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { Refusal } from './failure.ts';
@@ -17,7 +18,7 @@ export const applyCommand: Handler = (call) => run(call, call.flag('dry-run'));
 
 async function run(call: Call, dryRun: boolean): Promise<number> {
   const tree = await compileTree(call);
-  refuseWhatCannotBeSent(tree);
+  const leftOut = refuseWhatCannotBeSent(tree);
   const client = await connect(call);
   const context = contextOf(call);
   const body = {
@@ -28,7 +29,8 @@ async function run(call: Call, dryRun: boolean): Promise<number> {
     ...(call.flag('adopt') && { adopt: true }),
   };
   call.screen.progress(dryRun ? 'planning…' : 'applying…');
-  const answer = await client.call(apply.applyFiles, { body, timeoutMs: 300_000 });
+  const given = await client.call(apply.applyFiles, { body, timeoutMs: 300_000 });
+  const answer = leftOut.length === 0 ? given : { ...given, diagnostics: [...(given.diagnostics ?? []), ...leftOut] };
   call.screen.emit(answer, () => applyText(answer, call));
   const differs = answer.actions.some((action) => action.op !== 'unchanged');
   return dryRun && differs && call.flag('exit-code') ? 1 : 0;
@@ -44,19 +46,24 @@ function applyText(answer: apply.ApplyResult, call: Call): string {
   return [call.screen.paint('bold', head), ...printPlan(answer, printOptions(call))].join('\n');
 }
 
-// What has no bytes cannot be sent, and the server would not know that it was there.
-function refuseWhatCannotBeSent({ bundle, output }: CompiledTree): void {
-  const entries = [...bundle.entries.values()];
-  const unsendable = new Set(entries.filter((entry) => entry.bytes === undefined).map((entry) => entry.path));
-  if (unsendable.size === 0 && bundle.hasSvc) return;
+/**
+ * What has no bytes, a link or a file that is too large, cannot be sent, and the server would not know that it was there. Refused
+ * where something needs it, at its place; gives what is said of the rest, which is left out.
+ */
+function refuseWhatCannotBeSent({ bundle, output }: CompiledTree): readonly Diagnostic[] {
+  const unsendable = [...bundle.entries.values()].filter(({ bytes }) => bytes === undefined).map(({ path }) => path);
+  const isOf = (path: string, { file, message }: Diagnostic): boolean => file === path || message.includes(path);
+  const errors = output.diagnostics.filter(({ severity }) => severity === 'error');
+  const needed = unsendable.filter((path) => errors.some((one) => isOf(path, one)));
+  if (needed.length === 0 && bundle.hasSvc)
+    return output.diagnostics.filter(({ file }) => file !== undefined && unsendable.includes(file));
+  const others = needed.length > 1 ? ` and ${needed.length - 1} more` : '';
   throw new Refusal({
     type: 'about:blank',
     title: 'The tree cannot be applied',
     code: 'invalid-tree',
-    detail: bundle.hasSvc ? `${unsendable.size} files of the tree cannot be sent` : 'there is no .svc directory here',
-    diagnostics: output.diagnostics.filter(
-      ({ severity, file }) => severity === 'error' && (file === undefined || unsendable.has(file) || !bundle.hasSvc),
-    ),
+    detail: bundle.hasSvc ? `${needed[0]}${others} cannot be sent` : 'there is no .svc directory here',
+    diagnostics: errors.filter((one) => !bundle.hasSvc || needed.some((path) => isOf(path, one))),
   });
 }
 
