@@ -103,7 +103,7 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [tool('kind: connection, provider: errtrack, connection: c, tools: §[]'), 'invalid-value'],
   [tool('kind: connection, provider: errtrack, connection: c, tools: [list_projects, §update_issue]'), 'tool-unknown'],
   [tool('kind: connection, provider: errtrack, connection: c, tools: [§List_projects]'), 'tool-unknown'],
-  [tool('kind: connection, provider: tracker, connection: c, tools: §[issue_get]'), 'invalid-value'],
+  [tool('kind: connection, provider: tracker, connection: c, §tools: []'), 'unknown-key'],
   [tool('kind: local, implementation: §shell'), 'invalid-value'],
   [tool('§kind: local'), 'missing-field'],
   [tool('kind: local, implementation: svc, capabilities: {billing: §all}'), 'invalid-value'],

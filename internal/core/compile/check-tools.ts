@@ -71,9 +71,16 @@ function checkTool(check: Check, spot: NodeRef, world: ToolContext): Tool | unde
   if (desc?.kind === 'variants') desc = variantOf(check, found, desc);
   if (desc?.kind !== 'group') return undefined;
   const before = check.errors;
-  strict(check, found, keysOf(desc));
+  const isConnected = desc.fields === connected.fields;
+  // Of the error tracker's tools alone it is known which there are, so that they can be named.
+  const isNamed = !isConnected || isErrtrack(found);
+  strict(
+    check,
+    found,
+    keysOf(desc).filter((key) => isNamed || key !== 'tools'),
+  );
   const fields: Fields = desc.fields;
-  const tools = desc.fields === connected.fields ? connectedTools(found) : toolNames(world);
+  const tools = isConnected ? errtrackTools(isNamed) : toolNames(world);
   const read = readFields(check, found, fields, { url: httpsUrl, tools });
   // Every kind's fields were read by the group of that kind.
   return check.errors > before ? undefined : (read as unknown as Tool);
@@ -90,15 +97,18 @@ const httpsUrl: Reader<string> = (check, spot) => {
   return faultAt(check, 'invalid-value', message, spot, { hint, hides: spot.node.range });
 };
 
-/** Exactly these tools of a connection: of the error tracker's alone is it known which there are. */
-const connectedTools =
-  ({ node }: MapRef): Reader<readonly string[]> =>
+const isErrtrack = ({ node }: MapRef): boolean => {
+  const provider = node.entries.get('provider')?.value;
+  return provider?.kind === 'scalar' && provider.value === 'errtrack';
+};
+
+/** Exactly these tools of the error tracker; nothing is read where they are no key of it. */
+const errtrackTools =
+  (isNamed: boolean): Reader<readonly string[]> =>
   (check, spot) => {
-    const names = items(check, spot, connected.fields.tools.what, connected.fields.tools.least) ?? [];
-    const provider = node.entries.get('provider')?.value;
-    if (provider?.kind === 'scalar' && provider.value === 'errtrack')
-      return names.map((item) => checkErrtrackTool(check, item) ?? '');
-    return faultAt(check, 'invalid-value', `${pathOf(spot.trail)} is for provider errtrack alone`, spot);
+    if (!isNamed) return undefined;
+    const names = items(check, spot, connected.fields.tools.what, connected.fields.tools.least);
+    return names?.map((item) => checkErrtrackTool(check, item) ?? '');
   };
 
 function checkErrtrackTool(check: Check, spot: NodeRef): string | undefined {
