@@ -77,7 +77,14 @@ const rows: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
     'codehost.pull_request_review_comment.',
     [...codehost, ...pullRequest, ...paths('codehost.reviewComment', `${comment} path line inReplyToId`)],
   ],
-  ['codehost.check_run.', [...codehost, ...paths('codehost.checkRun', checkRun)]],
+  [
+    'codehost.check_run.',
+    [
+      ...codehost,
+      ...paths('codehost.pullRequest', 'number head.ref head.sha base.ref base.sha'),
+      ...paths('codehost.checkRun', checkRun),
+    ],
+  ],
   ['codehost.workflow_run.', [...codehost, ...paths('codehost.workflowRun', run)]],
   [
     'codehost.push',

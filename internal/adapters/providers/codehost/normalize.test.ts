@@ -153,6 +153,33 @@ describe('derived facts', () => {
     assert.deepEqual(part(payload, 'codehost', 'checkRun', 'requestedAction'), { identifier: 'lgtm|26764' });
   });
 
+  it('a check tells of the pull request that it is on what the host says of it there', () => {
+    const body = example('check_run', 'requested_action');
+    const pullOf = (run: object): unknown =>
+      part(
+        event(normalize('check_run', 'd', { ...body, check_run: run as JsonObject }, self)).payload,
+        'codehost',
+        'pullRequest',
+      );
+    const run = objectAt(body['check_run']);
+    const [pull] = run['pull_requests'] as unknown as [{ head: JsonObject; base: JsonObject }];
+    const { head, base } = pull;
+    const told = {
+      number: 26764,
+      head: { ref: head['ref'], sha: head['sha'] },
+      base: { ref: base['ref'], sha: base['sha'] },
+    };
+    assert.deepEqual(pullOf(run), told);
+    const elsewhere = { ...pull, number: 1, base: { ...base, repo: { id: 1 } } };
+    assert.deepEqual(
+      pullOf({ ...run, pull_requests: [elsewhere, pull] }),
+      told,
+      'one of another repository is not told of',
+    );
+    assert.deepEqual(pullOf({ ...run, pull_requests: [{ number: 5 }] }), { number: 5 });
+    for (const none of [[], [elsewhere], [{}]]) assert.equal(pullOf({ ...run, pull_requests: none }), undefined);
+  });
+
   it('a check says whether it is of the current head', () => {
     const body = example('check_run', 'requested_action');
     const current = event(normalize('check_run', 'd', body, self)).payload;

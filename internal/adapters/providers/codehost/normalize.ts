@@ -12,6 +12,7 @@ import {
   isBotLogin,
   issueOf,
   pullRequestOf,
+  pullRequestOfCheck,
   repositoryOf,
   reviewCommentOf,
   reviewOf,
@@ -52,7 +53,7 @@ function readCheckRun(action: string, body: JsonObject): Reading | undefined {
     return undefined;
   return {
     key: `codehost.check_run.${action}${action === 'requested_action' ? `.${identifier}` : ''}`,
-    parts: { checkRun },
+    parts: { pullRequest: pullRequestOfCheck(run, body), checkRun },
     number: (checkRun['pullRequestNumbers'] as readonly Json[])[0],
     // Whoever presses a button caused the event, not the application that offers it.
     app: action === 'completed' ? run['app'] : undefined,

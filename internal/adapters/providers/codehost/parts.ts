@@ -176,14 +176,30 @@ export function reviewCommentOf(value: JsonObject, body: JsonObject): JsonObject
 }
 
 /**
- * `headIsCurrent` is absent where the check belongs to no pull request. The host tells every one that has its commit, those
- * of other repositories too: their numbers are others' here.
+ * The pull requests of this repository that a check belongs to. The host tells every one that has its commit, those of
+ * other repositories too: their numbers are others' here.
  */
-export function checkRunOf(value: JsonObject, body: JsonObject): JsonObject {
+function pullsOfCheck(run: JsonObject, body: JsonObject): JsonObject[] {
   const here = idAt(objectAt(body['repository'])['id']);
-  const pulls = listAt(value['pull_requests'])
+  return listAt(run['pull_requests'])
     .map(objectAt)
     .filter((pull) => (idAt(objectAt(objectAt(pull['base'])['repo'])['id']) ?? here) === here);
+}
+
+/** The pull request that a check's event has as its target, as far as the host tells of it there: where it stands. */
+export function pullRequestOfCheck(run: JsonObject, body: JsonObject): JsonObject | undefined {
+  const pull = pullsOfCheck(run, body).find(({ number }) => typeof number === 'number');
+  if (pull === undefined) return undefined;
+  const side = (name: string): JsonObject | undefined => {
+    const { ref, sha } = objectAt(pull[name]);
+    return presentOrUndefined({ ref, sha });
+  };
+  return presentOf({ number: pull['number'], head: side('head'), base: side('base') });
+}
+
+/** `headIsCurrent` is absent where the check belongs to no pull request. */
+export function checkRunOf(value: JsonObject, body: JsonObject): JsonObject {
+  const pulls = pullsOfCheck(value, body);
   const sha = value['head_sha'];
   return presentOf({
     id: value['id'],
