@@ -7,7 +7,7 @@ import { canonicalEventKey, sourceOf } from './events.ts';
 const paths = (prefix: string, names: string): readonly string[] =>
   names.split(' ').map((name) => (prefix === '' ? name : `${prefix}.${name}`));
 
-const svc = paths('svc', 'authored mentioned attributions.*');
+const svc = paths('svc', 'authored attributions.*');
 const repository = paths('codehost.repository', 'id fullName owner name private defaultBranch htmlUrl');
 const codehost = [
   ...paths('codehost', 'event action deliveryId installationId sender.id sender.login sender.type'),
@@ -17,27 +17,32 @@ const codehost = [
   'raw.*',
 ];
 const comment = 'id body htmlUrl author attachments.* previous.body';
-/** Of pull requests that a pull_request event is about; elsewhere some are absent. */
-const pullRequest = paths(
+const written = 'number title body state htmlUrl author labelNames.*';
+/** A pull request as an issue tells of it: without its branches. */
+const pullAsIssue = paths('codehost.pullRequest', `${written} draft`);
+const pullRequest = [
+  ...pullAsIssue,
+  ...paths('codehost.pullRequest', 'merged mergeable head.ref head.sha head.repositoryFullName base.ref base.sha'),
+];
+/** What changed is told by the events of what changed alone. */
+const pullBefore = paths(
   'codehost.pullRequest',
-  'number title body state draft merged mergeable htmlUrl author labelNames.* head.ref head.sha head.repositoryFullName ' +
-    'head.previous.sha base.ref base.sha base.previous.ref base.previous.sha ' +
+  'head.previous.sha base.previous.ref base.previous.sha ' +
     'previous.title previous.body previous.state previous.merged previous.draft previous.mergeable',
 );
-const issue = paths(
-  'codehost.issue',
-  'number title body state htmlUrl author labelNames.* assigneeLogins.* previous.title previous.body previous.state',
-);
+const issue = paths('codehost.issue', `${written} assigneeLogins.*`);
+const issueBefore = paths('codehost.issue', 'previous.title previous.body previous.state');
 const checkRun =
   'id name status conclusion headSha headIsCurrent htmlUrl pullRequestNumbers.* requestedAction.identifier';
 const run = 'id name status conclusion headSha headBranch htmlUrl';
 const tracker = [
-  ...paths('tracker', 'action updatedFrom.* actor.id actor.name actor.type'),
+  ...paths('tracker', 'action actor.id actor.name actor.type'),
   ...paths(
     'tracker.issue',
-    'id identifier title description url state stateType priority labelNames.* assignee teamKey projectName previous.*',
+    'id identifier title description url state stateType priority labelNames.* assignee teamKey projectName',
   ),
   ...svc,
+  'svc.mentioned',
   'raw.*',
 ];
 const chat = [...paths('chat', 'provider workspaceId channelId threadId messageId'), ...svc, 'raw.*'];
@@ -55,20 +60,18 @@ const apply = [
 ];
 const errtrack = [
   ...paths('errtrack', 'action connection organization.slug project.id project.slug'),
-  ...paths(
-    'errtrack.issue',
-    'id shortId title culprit level status permalink firstSeen lastSeen count assignedTo.* previous.*',
-  ),
+  ...paths('errtrack.issue', 'id shortId title culprit level status permalink firstSeen lastSeen count assignedTo.*'),
+  ...paths('errtrack', 'release.version commit.id commit.repository'),
   ...svc,
   'raw.*',
 ];
 
 /** By the beginning of the key; the first row that fits decides. */
 const rows: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
-  ['codehost.pull_request.', [...codehost, ...pullRequest, 'codehost.label.name']],
+  ['codehost.pull_request.', [...codehost, ...pullRequest, ...pullBefore, 'codehost.label.name']],
   ['codehost.issue.comment.', [...codehost, ...issue, ...paths('codehost.issueComment', comment)]],
-  ['codehost.issue.', [...codehost, ...issue, 'codehost.label.name']],
-  ['codehost.issue_comment.', [...codehost, ...pullRequest, ...paths('codehost.issueComment', comment)]],
+  ['codehost.issue.', [...codehost, ...issue, ...issueBefore, 'codehost.label.name']],
+  ['codehost.issue_comment.', [...codehost, ...pullAsIssue, ...paths('codehost.issueComment', comment)]],
   [
     'codehost.review.',
     [...codehost, ...pullRequest, ...paths('codehost.review', 'id state body htmlUrl author attachments.*')],
@@ -91,7 +94,7 @@ const rows: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
     [...codehost, ...paths('codehost.push', 'ref branch before after created deleted forced commits.*')],
   ],
   ['codehost.commit_comment.', [...codehost, ...paths('codehost.commitComment', `${comment} commitId path line`)]],
-  ['tracker.issue.', tracker],
+  ['tracker.issue.', [...tracker, ...paths('tracker', 'updatedFrom.* issue.previous.*')]],
   ['tracker.comment.', [...tracker, ...paths('tracker.comment', 'id body url author parentId')]],
   ['chat.message.', [...chat, ...message]],
   [

@@ -85,6 +85,40 @@ test('authored is looked for where the payload of the source has it', () => {
   assert.equal(finding?.hint, 'Use $.svc.authored.');
 });
 
+test('a path is doubted where no payload of the event has it, and nowhere else', () => {
+  const doubted = (event: string, ...paths: string[]): string[] =>
+    warn(trigger([event], { where: Object.fromEntries(paths.map((path) => [`$.${path}`, 'a'])) }))
+      .filter(({ code }) => code === 'payload-path')
+      .map(({ path = '' }) => path.slice(path.indexOf('$.') + 2, -2));
+  const [pull, issue, svc] = ['codehost.pullRequest', 'codehost.issue', 'svc.mentioned'];
+  const resolved = ['errtrack.release.version', 'errtrack.commit.id', 'errtrack.commit.repository'];
+  assert.deepEqual(doubted('svc.errtrack.issue.resolved', ...resolved, 'errtrack.issue.previous.status', svc), [
+    'errtrack.issue.previous.status',
+    svc,
+  ]);
+  // As the host tells of an issue; and what changed is told where it changed.
+  const parts = ['number', 'state', 'labelNames', 'head.sha', 'base.ref', 'merged', 'mergeable', 'previous.state'];
+  const asIssue = doubted('codehost.issue_comment.created', ...parts.map((part) => `${pull}.${part}`));
+  assert.deepEqual(
+    asIssue,
+    parts.slice(3).map((part) => `${pull}.${part}`),
+  );
+  for (const event of ['codehost.review.submitted', 'codehost.pull_request_review_comment.created']) {
+    const asked = [`${pull}.head.sha`, `${pull}.merged`, `${pull}.previous.state`, `${pull}.head.previous.sha`, svc];
+    assert.deepEqual(doubted(event, ...asked), asked.slice(2));
+  }
+  assert.deepEqual(doubted('codehost.pull_request.closed', ...parts.map((part) => `${pull}.${part}`)), []);
+  assert.deepEqual(doubted('codehost.issue.comment.edited', `${issue}.title`, `${issue}.previous.title`), [
+    `${issue}.previous.title`,
+  ]);
+  assert.deepEqual(doubted('codehost.issue.edited', `${issue}.previous.title`, 'codehost.svc.mentioned', svc), [svc]);
+  assert.deepEqual(doubted('chat.message.mentioned', 'message.text', svc), [svc]);
+  assert.deepEqual(doubted('chat.reaction.added', 'reaction.emoji', 'chat.messageId', 'svc.attributions'), []);
+  const before = ['tracker.updatedFrom.labelNames', 'tracker.issue.previous.state'];
+  assert.deepEqual(doubted('tracker.issue.updated', ...before, svc), []);
+  assert.deepEqual(doubted('tracker.comment.created', ...before, svc), before);
+});
+
 const bind = (target: 'chat.thread' | 'codehost.issue' | 'agent.singleton'): Routing => ({
   kind: 'bind',
   target,

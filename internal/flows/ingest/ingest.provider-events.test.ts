@@ -5,6 +5,7 @@ import * as chat from '../../adapters/providers/chat/chat.ts';
 import * as tracker from '../../adapters/providers/tracker/tracker.ts';
 import type { Delivery, Fact, NamedEvent } from '../../domain/delivery.ts';
 import type { JsonObject } from '../../domain/json.ts';
+import { unlistedPaths } from '../../domain/payloads-testkit.ts';
 
 interface Case {
   readonly self: tracker.Self & chat.Self;
@@ -34,6 +35,7 @@ for (const [provider, normalize] of Object.entries(normalizers)) {
         const { payload, ...named } = finished?.event ?? delivery.event;
         const { raw, ...told } = payload;
         assert.deepEqual({ ...named, payload: told }, one.event);
+        assert.deepEqual(unlistedPaths(named.key, told), []);
         assert.deepEqual(raw, one.body);
       });
     }
