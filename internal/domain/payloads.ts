@@ -99,7 +99,11 @@ const rows: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
   ['chat.message.', [...chat, ...message]],
   [
     'chat.reaction.',
-    [...chat, ...paths('reaction', 'emoji rawEmoji added user.userId user.userName user.isMe'), ...message],
+    [
+      ...chat,
+      ...paths('reaction', 'emoji rawEmoji added user.userId user.userName user.isMe'),
+      ...paths('message', 'id author.userId author.userName author.isMe'),
+    ],
   ],
   ['svc.session.binding.', binding],
   ['svc.project_resource_apply.', apply],

@@ -122,6 +122,26 @@ describe('threads, observers and the loops they could make', () => {
     assert.match(heard(session === undefined ? undefined : (await sessionsOf(db, 'clerk'))[0]).at(-1) ?? '', /eyes/);
   });
 
+  it('a reaction to what the service said is told from one to what others said', async () => {
+    await only({
+      critic: {
+        triggers: [
+          {
+            events: ['chat.reaction.added', 'chat.reaction.removed'],
+            where: { '$.message.author.isMe': true, '$.reaction.user.isMe': false },
+            routing: { kind: 'bind', target: 'chat.thread', onUnmatched: 'warn' },
+          },
+        ],
+      },
+    });
+    const on = (type: string, more: object) =>
+      say({ type, reaction: 'eyes', item: { type: 'message', channel: 'C1', ts: '700' }, ...more });
+    assert.deepEqual(await decided(await on('reaction_added', { item_user: 'UBOT' })), ['critic#0 unmatched-warn']);
+    assert.deepEqual(await decided(await on('reaction_removed', { item_user: 'UBOT' })), ['critic#1 unmatched-warn']);
+    for (const others of [{ item_user: 'U2' }, { item_user: 'UBOT', user: 'UBOT' }, {}])
+      assert.deepEqual(await decided(await on('reaction_added', others)), []);
+  });
+
   it('an observer follows what it observes, onto a target and off again', async () => {
     const { db } = daemon.ctx;
     const on = (kind: string, observedTarget: object): object => ({

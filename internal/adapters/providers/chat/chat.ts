@@ -160,12 +160,16 @@ class Reader {
     if (channelId === undefined || messageId === undefined || rawEmoji === undefined) {
       return malformed('the reaction names no message or no emoji');
     }
-    const userId = idAt(this.#event['user']) ?? '';
-    const isMe = this.#botUserId !== undefined && userId === this.#botUserId;
-    const parts = { reaction: { emoji: emojiOf(rawEmoji), rawEmoji, added, user: { userId, userName: userId, isMe } } };
+    const user = this.#user(idAt(this.#event['user']) ?? '');
+    // Of the message itself no more is told than whose it is; of one that no user wrote not even that.
+    const author = idAt(this.#event['item_user']);
+    const parts = {
+      ...(author !== undefined && { message: { id: messageId, author: this.#user(author) } }),
+      reaction: { emoji: emojiOf(rawEmoji), rawEmoji, added, user },
+    };
     const make = (threadId: string): NamedEvent => {
       const place = { workspaceId: this.#workspaceId, channelId, threadId, messageId };
-      return this.#named(`chat.reaction.${added ? 'added' : 'removed'}`, place, parts, isMe);
+      return this.#named(`chat.reaction.${added ? 'added' : 'removed'}`, place, parts, user.isMe);
     };
     const fact = threadFact(channelId, messageId);
     return {
@@ -183,6 +187,11 @@ class Reader {
       target: { type: 'chat.thread', key: `${provider}:${workspaceId}:${channelId}:${threadId}` },
       payload: { chat: { provider, ...place }, ...parts, svc: { authored }, raw: this.#body },
     };
+  }
+
+  /** Somebody of whom the id alone is told. */
+  #user(userId: string): JsonObject & { readonly isMe: boolean } {
+    return { userId, userName: userId, isMe: this.#botUserId !== undefined && userId === this.#botUserId };
   }
 
   #isMe(message: JsonObject): boolean {
