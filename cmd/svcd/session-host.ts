@@ -79,10 +79,7 @@ async function tryNamed(
     provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
   );
   const wanted = config.sandbox === 'auto' ? named : [['SVC_SANDBOX', config.sandbox] as const, ...named];
-  const settings = sandboxesSettings(config.file, config.fileDir);
   for (const [key, provider] of wanted) {
-    if ((provider === 'docker' || provider === 'kubernetes') && settings[provider] === undefined)
-      throw new ConfigError(key, `cannot be used: ${provider} needs sandboxes.${provider}`);
     await sandboxes(provider).catch((error: unknown) => {
       if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
       // Sessions wait for an engine that does not answer yet, and say so.

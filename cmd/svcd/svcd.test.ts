@@ -206,6 +206,11 @@ describe('svcd with a setting it cannot use', () => {
     { name: 'a listen address without a port', args: ['--listen', 'localhost'], says: /^svcd: --listen / },
     { name: 'an unknown sandbox', env: { SVC_SANDBOX: 'castle' }, says: /^svcd: SVC_SANDBOX / },
     {
+      name: 'a sandbox without its section of the configuration file, without starting a database',
+      env: { SVC_SANDBOX: 'docker' },
+      says: /^svcd: SVC_SANDBOX cannot be used: docker needs sandboxes\.docker in the file of SVC_CONFIG$/m,
+    },
+    {
       name: 'a harness command that is not JSON',
       env: { SVC_HARNESS_A_COMMAND: 'node x' },
       says: /^svcd: SVC_HARNESS_A_COMMAND /,

@@ -151,6 +151,24 @@ describe('configuration', () => {
     assert.throws(() => receivers(file('\n')), /notifications\.receivers\.0\.secretFile cannot be read, or is empty/);
   });
 
+  it('refuses a provider of sandboxes without its section, where sessions run', () => {
+    const check = (env: Record<string, string>, text = '') => checkSections(load({ ...env, SVC_CONFIG: file(text) }));
+    for (const [provider, section] of [
+      ['command', 'sessions.command'],
+      ['docker', 'sandboxes.docker'],
+      ['kubernetes', 'sandboxes.kubernetes'],
+    ] as const) {
+      const message = `cannot be used: ${provider} needs ${section} in the file of SVC_CONFIG`;
+      assert.throws(() => check({ SVC_SANDBOX: provider }), new ConfigError('SVC_SANDBOX', message));
+      check({ SVC_SANDBOX: provider, SVC_ROLES: 'api,sync' });
+    }
+    assert.throws(
+      () => check({}, 'sandboxes: {presets: {box: {image: x, provider: docker}}}'),
+      /^ConfigError: sandboxes\.presets\.box\.provider cannot be used: docker needs sandboxes\.docker /,
+    );
+    check({ SVC_SANDBOX: 'command' }, 'sessions: {command: {run: [box]}}');
+  });
+
   it('names the setting of a section that is none, and the one that it stands for', () => {
     const told = (text: string): string => {
       try {

@@ -5,7 +5,7 @@ import { conditionsList } from '../../domain/notification.ts';
 import { chatSettings } from './chat-settings.ts';
 import { codehostSettings } from './codehost-settings.ts';
 import { compileSettings } from './compile-settings.ts';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import { errtrackSection } from './errtrack-settings.ts';
 import { modelSettings } from './model-settings.ts';
 import { notificationSettings } from './notification-settings.ts';
@@ -31,4 +31,24 @@ export function checkSections(config: Config): void {
   notificationSettings(config, conditionsList);
   modelSettings(config.file, config.fileDir);
   signinSettings(config);
+  checkProviders(config);
+}
+
+/** A provider of sandboxes that is named, here or by a preset, has its section, where sessions run. */
+function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
+  if (!roles.includes('session')) return;
+  const { docker, kubernetes, presets } = sandboxesSettings(file, fileDir);
+  const sections = new Map<string | undefined, readonly [name: string, section: unknown]>([
+    ['command', ['sessions.command', sessionSettings(file).command]],
+    ['docker', ['sandboxes.docker', docker]],
+    ['kubernetes', ['sandboxes.kubernetes', kubernetes]],
+  ]);
+  const named = Object.entries(presets).map(
+    ([name, { provider }]) => [`sandboxes.presets.${name}.provider`, provider] as const,
+  );
+  for (const [key, provider] of [['SVC_SANDBOX', sandbox] as const, ...named]) {
+    const [name, section] = sections.get(provider) ?? [];
+    if (name !== undefined && section === undefined)
+      throw new ConfigError(key, `cannot be used: ${provider} needs ${name} in the file of SVC_CONFIG`);
+  }
 }
