@@ -27,7 +27,11 @@ export const eventList: Handler = async (call) => {
     },
     limit: 50,
     empty: 'no events',
-    whenEmpty: async () => await doubt(call),
+    whenEmpty: async () => {
+      const endpoint = call.text('endpoint');
+      if (endpoint !== undefined) await (await import('./selector.ts')).requireEndpoint(client, endpoint);
+      await doubt(call);
+    },
     head: ['received', 'key', 'status', 'target', 'what came of it', 'id'],
     row: (event) => {
       const status = event.text('routerStatus');

@@ -39,6 +39,7 @@ export const reconcileList: Handler = async (call) => {
     input: { query: { repository: call.text('repo'), status: call.text('status') } },
     limit: 20,
     empty: call.text('repo') === undefined && call.text('status') === undefined ? 'no runs yet' : 'no such runs',
+    whenEmpty: async () => await requireFilter(call, client),
     head: ['started', 'repository', 'status', 'commit', 'reason', 'took', 'changes', 'id'],
     row: ({ value: run }) => {
       const ms = runMs(run);
@@ -61,6 +62,12 @@ export const reconcileList: Handler = async (call) => {
     },
   });
 };
+
+/** Throws where runs of a repository are asked for that is not there, rather than tell that it has none. */
+async function requireFilter(call: Call, client: Client): Promise<void> {
+  const name = call.text('repo');
+  if (name !== undefined) await (await import('./selector.ts')).requireRepository(client, name);
+}
 
 /** The id of a run, whole or a piece of it. */
 const runId = (client: Client, given: string): Promise<string> =>
@@ -88,6 +95,8 @@ export const reconcileLogs: Handler = async (call) => {
   let next = stream?.next();
   if (next !== undefined) await Promise.race([opened, next]);
   const recent = limit === 0 ? [] : (await client.list(reconciles.listReconciles, { query }, limit)).items;
+  // One who follows may wait for a repository that is about to be added.
+  if (recent.length === 0 && stream === undefined) await requireFilter(call, client);
   for (const run of recent.toReversed()) logRun(call, run, printed);
   if (stream !== undefined && !call.json) call.screen.note('following: runs are told as they happen');
   while (stream !== undefined && next !== undefined) {

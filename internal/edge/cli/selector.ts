@@ -1,6 +1,8 @@
 // Which things of a list are meant, decided here: by labels of agents, as kubectl writes them, and by name.
 
 import * as agents from '../../../schemas/api/agents.ts';
+import * as endpoints from '../../../schemas/api/endpoints.ts';
+import * as repositories from '../../../schemas/api/repositories.ts';
 import type { Client } from './client.ts';
 import { UsageError, refusal } from './failure.ts';
 import { nameOf } from './formats.ts';
@@ -50,12 +52,26 @@ export function isCalled(item: unknown, name: string): boolean {
 
 /** Throws Refusal `agent-not-found` where no agent has this name. */
 export async function requireAgent(client: Client, name: string): Promise<void> {
-  const names = (await client.list(agents.listAgents)).items.map((one) => one.name);
+  requireName((await client.list(agents.listAgents)).items, 'agent', name);
+}
+
+/** Throws Refusal `repository-not-found` where no repository has this name. */
+export async function requireRepository(client: Client, name: string): Promise<void> {
+  requireName((await client.list(repositories.listRepositories)).items, 'repository', name);
+}
+
+/** Throws Refusal `endpoint-not-found` where no webhook endpoint has this name, nor holds it. */
+export async function requireEndpoint(client: Client, name: string): Promise<void> {
+  requireName((await client.list(endpoints.listEndpoints)).items, 'endpoint', name);
+}
+
+function requireName(items: readonly { readonly name: string }[], kind: string, name: string): void {
+  const names = items.map((one) => one.name);
   if (names.includes(name)) return;
   const near = nearest(name, names);
   throw refusal(
-    'agent-not-found',
-    `there is no agent ${name}`,
+    `${kind}-not-found`,
+    `there is no ${kind} ${name}`,
     near === undefined ? undefined : `did you mean ${near}?`,
   );
 }
