@@ -6,7 +6,7 @@ import { type AgentRow, agentByName } from '../../adapters/store/resources/agent
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { bindingById } from '../../adapters/store/routing/binding-reads.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { decidePermission } from '../../adapters/store/sessions/permissions.ts';
+import { decidePermission, isAskedBy } from '../../adapters/store/sessions/permissions.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import {
   latestMessage,
@@ -225,15 +225,12 @@ export async function answerPermission(
   await ctx.db.tx(async (tx) => {
     const state = await sessionState(tx, project.id, sessionId);
     if (state === undefined) throw noSession();
-    if (!isUuid(permissionId)) throw new Fault('not_found', 'not-found', 'This session has no such request.');
+    const request = { id: permissionId, sessionId };
     const by = { state: decision, by: actor.name, now: ctx.runtime.now() };
-    if (!(await decidePermission(tx, { id: permissionId, sessionId }, by))) {
-      throw new Fault(
-        'conflict',
-        'permission-closed',
-        'This session has no such request open; it may be decided already.',
-      );
-    }
+    const isDecided = isUuid(permissionId) && (await decidePermission(tx, request, by));
+    if (!isDecided && isUuid(permissionId) && (await isAskedBy(tx, request)))
+      throw new Fault('conflict', 'permission-closed', 'This request is not open any more; it may be decided already.');
+    if (!isDecided) throw new Fault('not_found', 'not-found', 'This session has no such request.');
     const subject = { kind: 'Session', name: sessionId };
     await audit(tx, project, {
       actor,

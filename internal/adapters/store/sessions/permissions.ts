@@ -65,3 +65,12 @@ export async function decidePermission(
   );
   return rowCount > 0;
 }
+
+/** Whether a session has this request, open or not. */
+export async function isAskedBy(sql: Sql, of: { readonly id: string; readonly sessionId: string }): Promise<boolean> {
+  const { rowCount } = await sql.query('select from svc.permissions where id = $1::uuid and session_id = $2::uuid', [
+    of.id,
+    of.sessionId,
+  ]);
+  return rowCount > 0;
+}

@@ -253,9 +253,14 @@ test('a person answers what a harness asks, once', async () => {
   const path = `sessions/${id}/permissions/${permission}`;
   assert.equal((await call('POST', path, { decision: 'perhaps' })).status, 400);
   assert.equal((await call('POST', path, { decision: 'allow' }, 'viewer')).status, 403);
-  assert.equal((await call('POST', `sessions/${other}/permissions/${permission}`, { decision: 'allow' })).status, 409);
-  const misnamed = await call('POST', `sessions/${id}/permissions/first`, { decision: 'allow' });
-  assert.deepEqual([misnamed.status, misnamed.body['detail']], [404, 'This session has no such request.']);
+  for (const stranger of [
+    `sessions/${other}/permissions/${permission}`,
+    `sessions/${id}/permissions/${randomUUID()}`,
+    `sessions/${id}/permissions/first`,
+  ]) {
+    const misnamed = await call('POST', stranger, { decision: 'allow' });
+    assert.deepEqual([misnamed.status, misnamed.body['detail']], [404, 'This session has no such request.'], stranger);
+  }
   assert.equal((await call('POST', path, { decision: 'reject' })).status, 204);
   assert.equal((await call('POST', path, { decision: 'allow' })).status, 409);
   assert.deepEqual((await call('GET', `sessions/${id}`)).body['permissions'], []);
