@@ -157,6 +157,10 @@ test('a run says what a person did, and a rollback leaves what runs where head i
   await ok('repo', 'release', 'folder', '--wait');
   assert.match(await ok('agent', 'show', 'folder'), /systemPrompt: Two\./);
   assert.match(await ok('reconcile', 'logs', '--repo', 'folder'), / by manual \(release\) /);
+  const logs = async (...args: string[]) => JSON.parse(await ok('reconcile', 'logs', '--json', ...args)) as object;
+  const listed = JSON.parse(await ok('reconcile', 'list', '--repo', 'folder', '--json')) as { items: { id: string }[] };
+  assert.deepEqual(await logs('--repo', 'folder'), { items: listed.items.slice(0, 10).toReversed(), nextCursor: null });
+  assert.deepEqual(await logs('--limit', '0'), { items: [], nextCursor: null });
 });
 
 test('a stored event is replayed into a local run, and what --keep names is kept', async () => {

@@ -85,23 +85,27 @@ export const reconcileShow: Handler = async (call) => {
 
 export const reconcileLogs: Handler = async (call) => {
   const client = await connect(call);
-  const repository = call.text('repo');
+  const query = { repository: call.text('repo') };
   const limit = wholeNumber(call, 'limit', 0, 10_000) ?? 10;
+  const newest = async () =>
+    limit === 0 ? [] : (await client.list(reconciles.listReconciles, { query }, limit)).items.toReversed();
   const printed = recentMap<string, string>(rememberedMax);
+  if (!call.flag('follow')) {
+    const runs = await newest();
+    // One who follows may wait for a repository that is about to be added.
+    if (runs.length === 0) await requireFilter(call, client);
+    if (call.json) call.screen.emit({ items: runs, nextCursor: null }, () => '');
+    else for (const run of runs) logRun(call, run, printed);
+    return 0;
+  }
   // Open before the list is read, so that no run falls between the two; what comes twice is told once.
   const { promise: opened, resolve: onOpen } = Promise.withResolvers<void>();
-  const query = { repository };
-  const stream = call.flag('follow') ? client.events(reconciles.streamReconciles, { query }, onOpen) : undefined;
-  let next = stream?.next();
-  if (next !== undefined) await Promise.race([opened, next]);
-  const recent = limit === 0 ? [] : (await client.list(reconciles.listReconciles, { query }, limit)).items;
-  // One who follows may wait for a repository that is about to be added.
-  if (recent.length === 0 && stream === undefined) await requireFilter(call, client);
-  for (const run of recent.toReversed()) logRun(call, run, printed);
-  if (stream !== undefined && !call.json) call.screen.note('following: runs are told as they happen');
-  while (stream !== undefined && next !== undefined) {
-    const message = await next;
-    if (message.done === true) break;
+  const stream = client.events(reconciles.streamReconciles, { query }, onOpen);
+  let next = stream.next();
+  await Promise.race([opened, next]);
+  for (const run of await newest()) logRun(call, run, printed);
+  if (!call.json) call.screen.note('following: runs are told as they happen');
+  for (let message = await next; message.done !== true; message = await next) {
     const run = parseRun(message.value.data);
     if (run !== undefined) logRun(call, run, printed);
     next = stream.next();

@@ -189,7 +189,7 @@ const reconcileCommands: readonly CommandSpec[] = [
       { name: 'follow', short: 'f', type: 'flag', help: 'stay and print runs as they happen' },
       limitOption(10),
     ],
-    notes: ['with --json each run is one line; with -f a line is printed at each change of a run'],
+    notes: ['with -f and --json each change of a run is one line'],
     load: async () => (await reconcile()).reconcileLogs,
   },
 ];
