@@ -117,3 +117,30 @@ test('a watched list goes on where its server was away, and ends where the right
   assert.match(stdout, /^NAME .*\ndb .*\nkey .*\n$/);
   assert.match(stderr, /^waiting: cannot reach http:.*\nsvc: answer 401\n/);
 });
+
+test('a list of what belongs to a thing that is not there says so, with the nearest that is', async () => {
+  answer = ({ url }) => {
+    const names = url.includes('/repositories') ? ['away'] : url.includes('/endpoints') ? ['reports'] : [];
+    return { status: 200, body: { items: names.map((name) => ({ name })), nextCursor: null } };
+  };
+  for (const [line, code, said] of [
+    ['reconcile list --repo awey', 1, 'svc: there is no repository awey\ndid you mean away?\n'],
+    ['get reconciles --repo awey', 1, 'svc: there is no repository awey\ndid you mean away?\n'],
+    ['reconcile logs --repo awey', 1, 'svc: there is no repository awey\ndid you mean away?\n'],
+    ['event list --endpoint report', 1, 'svc: there is no endpoint report\ndid you mean reports?\n'],
+    ['reconcile list --repo away --status applied', 0, 'no such runs\n'],
+    ['event list --endpoint reports --status failed', 0, 'no events\n'],
+  ] as const) {
+    const ran = await callSvc(home.path, line.split(' '), { env: env() });
+    assert.deepEqual([ran.code, ran.stdout + ran.stderr], [code, said], line);
+  }
+});
+
+test('runs that are told as JSON are one document, oldest first, unless they are followed', async () => {
+  const run = (id: string) => ({ id, status: 'applied', startedAt: '2030-01-02T03:04:05Z' });
+  const logs = async (...args: string[]) =>
+    JSON.parse((await callSvc(home.path, ['reconcile', 'logs', '--json', ...args], { env: env() })).stdout) as unknown;
+  answer = () => ({ status: 200, body: { items: [run('b'), run('a')], nextCursor: null } });
+  assert.deepEqual(await logs(), { items: [run('a'), run('b')], nextCursor: null });
+  assert.deepEqual(await logs('--limit', '0'), { items: [], nextCursor: null });
+});
