@@ -21,7 +21,7 @@ import { withSizeLimit } from './size-limit.ts';
 import { addMount, type Mount } from './mount.ts';
 import { boundPipelining } from './pipelined.ts';
 import { asFault, HttpFault, renderProblem } from './problem.ts';
-import { checkLargeBody, requireIdentity } from './read.ts';
+import { checkLargeBody, requireNoEncoding } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, watchReadiness } from './readiness.ts';
 import { serverRoutes } from './routes/health.ts';
@@ -239,7 +239,7 @@ function addRoute(
       const own = ctx();
       reply.headers(cors);
       if (isApi && own.db.waiting() > limits.waitingMax) throw overloaded();
-      requireIdentity(request.headers['content-encoding']);
+      requireNoEncoding(request.headers['content-encoding']);
       if (route.admit !== undefined) await admit(route, own, request, reply);
       const access = await authorize(own, route, request, limit);
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.

@@ -159,15 +159,11 @@ describe('hostile bodies', () => {
     );
   });
 
-  for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'identity, gzip', 'x-unknown', 'GZIP']) {
+  for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'identity, gzip', 'identity', 'x-unknown', 'GZIP']) {
     it(`a Content-Encoding of ${encoding} is 415 before anything is read`, async () => {
       assert.equal((await deliver(daemon, path, '{}', { 'content-encoding': encoding })).status, 415);
     });
   }
-
-  it('a Content-Encoding of identity changes nothing', async () => {
-    assert.equal((await deliver(daemon, path, '{}', { 'content-encoding': 'identity' })).status, 202);
-  });
 
   it('a byte over the limit is 413', async () => {
     assert.equal((await deliver(daemon, path, `{"a":"${'x'.repeat(mebibyte - 7)}"}`)).status, 413);
