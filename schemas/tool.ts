@@ -78,7 +78,6 @@ export const connected = group(
       least: 1,
       what: 'a list of tool names',
       otherwise: 'all that the connection has',
-      example: ['search_issues', 'get_latest_event'],
       rule: 'Only with `provider: errtrack`, whose tools are `list_projects`, `search_issues`, `get_issue_details` and `get_latest_event`.',
     }),
     optional,

@@ -101,6 +101,7 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [tool('kind: connection, provider: p, connection: §"c d"'), 'name-invalid'],
   [tool('kind: connection, provider: p, connection: c, disabled: §"true"'), 'invalid-type'],
   [tool('kind: connection, provider: errtrack, connection: c, tools: §[]'), 'invalid-value'],
+  [tool('kind: connection, provider: errtrack, connection: c, tools: §list_projects'), 'invalid-type'],
   [tool('kind: connection, provider: errtrack, connection: c, tools: [list_projects, §update_issue]'), 'tool-unknown'],
   [tool('kind: connection, provider: errtrack, connection: c, tools: [§List_projects]'), 'tool-unknown'],
   [tool('kind: connection, provider: tracker, connection: c, §tools: []'), 'unknown-key'],

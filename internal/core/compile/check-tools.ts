@@ -107,15 +107,20 @@ const errtrackTools =
   (isNamed: boolean): Reader<readonly string[]> =>
   (check, spot) => {
     if (!isNamed) return undefined;
+    if (spot.node.kind === 'scalar')
+      return wrong(check, spot, connected.fields.tools.what, { code: 'invalid-type', hint: errtrackHint });
     const names = items(check, spot, connected.fields.tools.what, connected.fields.tools.least);
     return names?.map((item) => checkErrtrackTool(check, item) ?? '');
   };
 
+const errtrackHint = `Its tools are ${errtrackToolNames.join(', ')}.`;
+
 function checkErrtrackTool(check: Check, spot: NodeRef): string | undefined {
   const name = string(check, spot, 'the name of a tool');
   if (name === undefined || (errtrackToolNames as readonly string[]).includes(name)) return name;
-  const hint = `Its tools are ${errtrackToolNames.join(', ')}.`;
-  return faultAt(check, 'tool-unknown', `${show40(name)} is not a tool of the error tracker`, spot, { hint });
+  return faultAt(check, 'tool-unknown', `${show40(name)} is not a tool of the error tracker`, spot, {
+    hint: errtrackHint,
+  });
 }
 
 /** Exactly these tools of the code host; each is looked at, whatever is wrong with another. */
