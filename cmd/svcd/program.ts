@@ -2,9 +2,9 @@
 // Exit codes: 0 drained, 1 failed, 2 a setting that cannot be used (one line on stderr that names it).
 
 import { executionAsyncResource } from 'node:async_hooks';
-import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { getHeapSpaceStatistics } from 'node:v8';
 import { hostname } from 'node:os';
+import { collector } from '../../internal/base/collector.ts';
 import { type Config, ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
 import { createLog } from '../../internal/base/log/log.ts';
 import { Fault } from '../../internal/domain/fault.ts';
@@ -120,12 +120,9 @@ const atMostEveryMs = 120_000;
 /** Idle looks in a row; the first time one will do, for a start compiles little that is run again. */
 const quietLooks = 12;
 
-type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
-
 /** Looks every few seconds for as long as the process lives, which it does not keep alive. */
 export function collectWhenIdle(): void {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as Collect;
+  const collect = collector();
   let usage = process.cpuUsage();
   let nextMs = 0;
   let idleLooks = 0;

@@ -11,7 +11,11 @@ import { type EngineChoice, Mirrors, openSandboxes } from '../../internal/adapte
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
-import { type SandboxesSettings, sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
+import {
+  namedProviders,
+  type SandboxesSettings,
+  sandboxesSettings,
+} from '../../internal/base/config/sandbox-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { pathInRoot } from '../../internal/base/root-path.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
@@ -75,11 +79,7 @@ async function tryNamed(
   sandboxes: (name?: Config['sandbox']) => Promise<unknown>,
   log: Runtime['log'],
 ): Promise<void> {
-  const named = Object.entries(presets).flatMap(([name, { provider }]) =>
-    provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
-  );
-  const wanted = config.sandbox === 'auto' ? named : [['SVC_SANDBOX', config.sandbox] as const, ...named];
-  for (const [key, provider] of wanted) {
+  for (const [key, provider] of namedProviders(config.sandbox, presets)) {
     await sandboxes(provider).catch((error: unknown) => {
       if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
       // Sessions wait for an engine that does not answer yet, and say so.

@@ -2,10 +2,7 @@
 // is as much of it as it has room for, and takes more room when some of it is in use just then: a burst of tens of
 // megabytes has the process grow by several times that. A look at what is young, every few megabytes, takes a millisecond.
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
-
-type Collect = (options: { readonly type: 'minor' }) => void;
+import { type Collect, collector } from './collector.ts';
 
 /** Bytes between two looks. */
 const lookBytes = 4 * 1024 * 1024;
@@ -18,9 +15,6 @@ export function passed(bytes: number): void {
   passedBytes += bytes;
   if (passedBytes < lookBytes) return;
   passedBytes = 0;
-  if (collect === undefined) {
-    setFlagsFromString('--expose-gc');
-    collect = runInNewContext('gc') as Collect;
-  }
+  collect ??= collector();
   collect({ type: 'minor' });
 }

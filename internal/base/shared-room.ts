@@ -1,13 +1,10 @@
 // Memory that threads share. The engine does not count it, so that it sees no reason to look for what of it is not needed any
 // more: bodies of tens of megabytes, one after the other, would all lie about until something else makes it look.
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { type Collect, collector } from './collector.ts';
 
 /** Given out between two looks. */
 const uncountedBytes = 64 * 1_048_576;
-
-type Collect = (options?: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
 
 let collect: Collect | undefined;
 let given = 0;
@@ -25,12 +22,4 @@ export function noteShared(bytes: number): void {
   given = bytes;
   collect ??= collector();
   collect();
-}
-
-/** What has the engine look at once for what is not needed any more in this thread, whatever flags it was started with. */
-export function collector(): Collect {
-  setFlagsFromString('--expose-gc');
-  const gc = runInNewContext('gc') as Collect;
-  setFlagsFromString('--no-expose-gc');
-  return gc;
 }

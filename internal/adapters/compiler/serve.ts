@@ -2,7 +2,8 @@
 // answer goes in parts, each when the last has been taken, so that taking it never holds the daemon's event loop.
 
 import { parentPort } from 'node:worker_threads';
-import { collector, noteShared } from '../../base/shared-room.ts';
+import { collector } from '../../base/collector.ts';
+import { noteShared } from '../../base/shared-room.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { type WorkerAnswer, type Message, type Part, received } from './compiler.ts';
 import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';

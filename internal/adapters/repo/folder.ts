@@ -174,7 +174,7 @@ class FolderReader {
     if (stats === null) return false;
     if (stats.isSymbolicLink()) throw new RepoCondition('hostile', '.svc is a symbolic link: it must be a directory');
     if (!stats.isDirectory()) return false;
-    if ((await lstat(join(top, '.svc/.git')).catch(absentAsNull)) !== null)
+    if (await holdsRepository(join(top, '.svc')))
       throw new RepoCondition('hostile', '.svc is a submodule: it must be a directory');
     await this.#readDirectory(join(top, '.svc'), '.svc', 1);
     return true;
@@ -189,7 +189,7 @@ class FolderReader {
       throw tooLarge(`.svc/ is nested more than ${this.#caps.depth} deep`, this.#caps.depth);
     // A directory that was swapped for a link since it was listed is not where it seems to be.
     if ((await realpath(directory).catch(absentAsNull)) !== directory) return;
-    if (depth > 1 && (await lstat(join(directory, '.git')).catch(absentAsNull)) !== null) {
+    if (depth > 1 && (await holdsRepository(directory))) {
       this.#keep({ path, kind: 'submodule', oid: noSubmodule, bytes: undefined });
       return;
     }
@@ -265,7 +265,7 @@ class FolderReader {
   /** Whether git keeps a directory as another repository; what holds the root is what was asked for. */
   async #isSubmodule(place: string, path: string): Promise<boolean> {
     if (`${this.#root}/`.startsWith(`${path}/`)) return false;
-    return (await lstat(join(place, '.git')).catch(absentAsNull)) !== null;
+    return holdsRepository(place);
   }
 
   async #keepLink(place: string, path: string): Promise<void> {
@@ -338,6 +338,11 @@ async function realDirectory(path: string): Promise<string> {
     if (absentAsNull(error) !== null) throw error;
   }
   throw new RepoCondition('not-found', 'there is no directory at the path');
+}
+
+/** Whether git keeps a directory as a repository, of its own or of another one. */
+async function holdsRepository(directory: string): Promise<boolean> {
+  return (await lstat(join(directory, '.git')).catch(absentAsNull)) !== null;
 }
 
 /** Null for what is not there; anything else is a reason to stop. */

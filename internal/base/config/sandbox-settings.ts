@@ -141,3 +141,14 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
   read.set(file, settings);
   return settings;
 }
+
+/** The providers that settings name, each with its setting: of the daemon, unless that is for it to choose, and of presets. */
+export function namedProviders(
+  sandbox: SandboxProviderName | 'auto',
+  presets: SandboxesSettings['presets'],
+): readonly (readonly [setting: string, provider: SandboxProviderName])[] {
+  const named = Object.entries(presets).flatMap(([name, { provider }]) =>
+    provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
+  );
+  return sandbox === 'auto' ? named : [['SVC_SANDBOX', sandbox] as const, ...named];
+}

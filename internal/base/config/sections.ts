@@ -11,7 +11,7 @@ import { modelSettings } from './model-settings.ts';
 import { notificationSettings } from './notification-settings.ts';
 import { checkOauthSettings } from './oauth-settings.ts';
 import { retentionSettings } from './retention-settings.ts';
-import { sandboxesSettings } from './sandbox-settings.ts';
+import { namedProviders, sandboxesSettings } from './sandbox-settings.ts';
 import { sessionSettings } from './session-settings.ts';
 import { signinSettings } from './signin-settings.ts';
 import { sourceSettings, syncSettings } from './sync-settings.ts';
@@ -38,15 +38,12 @@ export function checkSections(config: Config): void {
 function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
   if (!roles.includes('session')) return;
   const { docker, kubernetes, presets } = sandboxesSettings(file, fileDir);
-  const sections = new Map<string | undefined, readonly [name: string, section: unknown]>([
+  const sections = new Map<string, readonly [name: string, section: unknown]>([
     ['command', ['sessions.command', sessionSettings(file).command]],
     ['docker', ['sandboxes.docker', docker]],
     ['kubernetes', ['sandboxes.kubernetes', kubernetes]],
   ]);
-  const named = Object.entries(presets).map(
-    ([name, { provider }]) => [`sandboxes.presets.${name}.provider`, provider] as const,
-  );
-  for (const [key, provider] of [['SVC_SANDBOX', sandbox] as const, ...named]) {
+  for (const [key, provider] of namedProviders(sandbox, presets)) {
     const [name, section] = sections.get(provider) ?? [];
     if (name !== undefined && section === undefined)
       throw new ConfigError(key, `cannot be used: ${provider} needs ${name} in the file of SVC_CONFIG`);

@@ -138,7 +138,7 @@ export function requireNone(value: unknown, what: 'body' | 'query'): void {
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. This call takes none.`);
 }
 
-/** Bodies arrive as they are: nothing is inflated here, so that a limit means what it says, and none says that it was. */
+/** Bodies arrive as they are: nothing is inflated here, so that a limit means what it says. */
 export function requireNoEncoding(contentEncoding: string | undefined): void {
   if (contentEncoding === undefined) return;
   throw new Fault('unsupported_media', 'unsupported-encoding', 'Send the body without a Content-Encoding.');
