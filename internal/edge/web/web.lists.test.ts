@@ -89,6 +89,7 @@ test('after a step to another page, and out of the filters, the focus is at the 
 
 test('a name is found however many there are, and only what is nowhere is said to be', async () => {
   const { page, context } = await signedIn('events');
+  await at(page, 'page-events').waitFor();
   await page.keyboard.press('Control+k');
   await at(page, 'palette-input').fill(nameOf(agents - 1));
   await page.getByRole('option', { name: `agent ${nameOf(agents - 1)}` }).waitFor();

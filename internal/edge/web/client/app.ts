@@ -2,7 +2,7 @@
 // address names. Pages are modules of their own (pages.ts); this one holds nothing of them.
 
 import { render } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
 import { ApiError, call, earlyPath, fetchApi, prefetched, signinAddress } from './api.ts';
 import { absolute, Failure, html, type Markup, ownZone, setZone, useClock, useRead, zone } from './kit.ts';
@@ -167,7 +167,8 @@ const titleOf = (row: PageRow | undefined, address: Address): string =>
   [address.id, row?.title ?? '', address.project, 'svc'].filter((part) => part !== '').join(' · ');
 
 function useKeys(place: Place | undefined, address: Address, open: (what: 'find' | 'keys') => void): void {
-  useEffect(() => {
+  // Before the page is painted: what is seen takes keys.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if ((event.ctrlKey || event.metaKey) && event.key === 'k') {
         event.preventDefault();
