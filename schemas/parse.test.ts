@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import * as v from 'valibot';
-import { parseOutside } from './parse.ts';
+import { parseOutside, withKeysMax } from './parse.ts';
 
 const names = v.strictObject({ names: v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.maxLength(100_000)) });
 const told = (value: unknown): number => parseOutside(names, value).issues?.length ?? 0;
@@ -17,4 +17,20 @@ it('every mistake of a value is told, and the first of one with very many parts'
 it('a value that is as it should be is taken, however large', () => {
   const value = { names: Array.from({ length: 50_000 }, (_, at) => `n${at}`) };
   assert.deepEqual(parseOutside(names, value).output, value);
+});
+
+it('a map is taken up to its number of keys, and none of them is looked at beyond', () => {
+  let looked = 0;
+  const seen = v.pipe(
+    v.string(),
+    v.check(() => (looked += 1) > 0),
+  );
+  const map = withKeysMax(v.record(seen, v.number()), 3, 'things');
+  const holding = v.strictObject({ map: v.exactOptional(map) });
+  const told = (value: unknown) => parseOutside(holding, value).issues?.map((issue) => issue.message);
+  assert.equal(told({ map: { a: 1, b: 2, c: 3 } }), undefined);
+  assert.equal(looked, 3);
+  assert.deepEqual(told({ map: { a: 1, b: 2, c: 3, d: 4 } }), ['Expected at most 3 things']);
+  assert.equal(looked, 3);
+  for (const value of [[1, 2, 3, 4], null, 'abcd', { a: 'x' }]) assert.equal(told({ map: value })?.length, 1);
 });

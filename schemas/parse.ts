@@ -24,3 +24,21 @@ function hasMoreParts(value: unknown): boolean {
   }
   return false;
 }
+
+/**
+ * The schema of a map, which takes at most so many keys. One with more is refused before any of them is looked at, for what
+ * looks at a key is slower than what sent it.
+ */
+export function withKeysMax<S extends v.GenericSchema>(schema: S, keysMax: number, what: string): S {
+  const refusal = v.pipe(
+    v.unknown(),
+    v.check(() => false, `Expected at most ${keysMax} ${what}`),
+  );
+  const hasMore = (value: unknown): boolean =>
+    typeof value === 'object' && value !== null && Object.keys(value).length > keysMax;
+  return {
+    ...schema,
+    '~run': (dataset: v.UnknownDataset, config: v.Config<v.BaseIssue<unknown>>) =>
+      (hasMore(dataset.value) ? refusal : schema)['~run'](dataset, config),
+  };
+}

@@ -1,6 +1,7 @@
 // Shapes that several resources share, and the roots of their paths.
 
 import * as v from 'valibot';
+import { withKeysMax } from '../parse.ts';
 import { named, type Shape } from './operation.ts';
 
 export const orgPath = '/api/v1/orgs/:org';
@@ -39,9 +40,13 @@ export const owner = named(
 );
 
 /** Context variables of a tree; numbers and booleans are taken as in a document's own `variables`. */
-export const contextVariables = v.record(
-  v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
-  v.union([v.string(), v.number(), v.boolean()]),
+export const contextVariables = withKeysMax(
+  v.record(
+    v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
+    v.union([v.string(), v.number(), v.boolean()]),
+  ),
+  1_000,
+  'variables',
 );
 
 /** Where a resource stands in its tree: the file, and the index of the document within it. */

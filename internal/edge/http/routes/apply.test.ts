@@ -153,6 +153,14 @@ test('bytes come as base64; paths and encodings that are none are refused', asyn
   ];
   for (const files of bad) assert.equal((await apply(files)).status, 400, JSON.stringify(files));
   assert.equal((await apply([agent('c')], { context: { 'not a name': 'x' } })).status, 400);
+  const variables = (count: number) => ({
+    context: Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 0])),
+    dryRun: true,
+  });
+  assert.equal((await apply([agent('c')], variables(1_000))).status, 200);
+  const many = await apply([agent('c')], variables(1_001));
+  assert.equal(many.status, 400);
+  assert.match(JSON.stringify(many.body), /context: Expected at most 1000 variables/);
   assert.equal((await server.call('POST', 'apply', { files: [agent('c')] }, 'viewer')).status, 403);
 });
 
