@@ -131,6 +131,20 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
     `triggers: [${on('kind: spawn', chat, 'where: {$.svc.attributions: §{exists: false}}, ')}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', chat, notMine)}]\n`,
     'attributions-exclusive',
   ],
+  // What rests on the kind of a route alone is told beside another mistake in it.
+  [
+    one('kind: deliver, routeBy: {kind: allLiveSessions}, §foo: 1', undefined, '§attachedUserPrompt: x, '),
+    'attached-prompt unknown-key',
+  ],
+  [one('kind: bind, target: §codehost.pr', undefined, '§attachedUserPrompt: x, '), 'attached-prompt binding-target'],
+  [
+    one('kind: deliver, routeBy: {kind: §attributedSessions}, onUnmatched: §ignore', chat),
+    'attributed-authored invalid-value',
+  ],
+  [
+    `triggers: [${on('kind: §spawn, §foo: 1', chat)}, ${on('kind: §deliver, routeBy: {kind: attributedRuns}, bind: {target: §x}', chat, notMine)}]\n`,
+    'attributions-exclusive unknown-key attributions-exclusive binding-target',
+  ],
 ];
 for (const [body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 200))}`, () => {

@@ -22,6 +22,7 @@ import type {
 import { bindingTargets } from '../../domain/spec.ts';
 import type { PolicyValue } from './check-bindings.ts';
 import { policyValues } from './check-bindings.ts';
+import { scalarOf } from '../source/node.ts';
 import { readVariant } from './read-field.ts';
 import type { Check, MapRef, NodeRef } from './read.ts';
 import { compact, fault, field, missing, pathOf, unknownKey, wrong } from './read.ts';
@@ -34,6 +35,41 @@ export interface RoutingDraft {
   readonly aimSpot: NodeRef | undefined;
   readonly observedSpot: NodeRef | undefined;
   readonly inline: readonly PolicyValue[];
+}
+
+/** What a route is by the words that say so; they stand also where something else in it is wrong. */
+export interface RouteWords {
+  readonly kind: Routing['kind'];
+  readonly isAttributed: boolean;
+  readonly kindSpot: NodeRef;
+  /** The value of `routeBy.kind`, where the route has one. */
+  readonly bySpot: NodeRef | undefined;
+}
+
+const kindWords: { readonly [word: string]: Routing['kind'] } = {
+  spawn: 'spawn',
+  deliver: 'deliver',
+  bind: 'bind',
+  [legacyKind]: 'deliver',
+};
+
+/** Undefined where the kind is none, so that nothing rests on it. */
+export function routeWords(trigger: MapRef): RouteWords | undefined {
+  const spot = field(trigger, 'routing');
+  if (spot?.node.kind !== 'map') return undefined;
+  const kindSpot = field(spot as MapRef, 'kind');
+  const word = kindSpot && scalarOf(kindSpot.node);
+  if (kindSpot === undefined || typeof word !== 'string' || !Object.hasOwn(kindWords, word)) return undefined;
+  const by = field(spot as MapRef, 'routeBy');
+  const bySpot = by?.node.kind === 'map' ? field(by as MapRef, 'kind') : undefined;
+  const written = String(bySpot && scalarOf(bySpot.node));
+  const isDelivery = kindWords[word] === 'deliver';
+  return {
+    kind: isDelivery && written === legacyOwned ? 'bind' : (kindWords[word] as Routing['kind']),
+    isAttributed: isDelivery && (legacyRouteBy[written] ?? written) === 'attributedSessions',
+    kindSpot,
+    bySpot,
+  };
 }
 
 export function checkRouting(check: Check, spot: NodeRef): RoutingDraft | undefined {

@@ -41,7 +41,7 @@ import {
   wrong,
 } from './read.ts';
 import { layerOf } from './variant-layer.ts';
-import { checkRouting, type RoutingDraft } from './check-routing.ts';
+import { checkRouting, type RouteWords, routeWords, type RoutingDraft } from './check-routing.ts';
 
 const manyField = eventTrigger.fields.events;
 
@@ -51,7 +51,9 @@ export interface TriggerDraft {
   readonly triggers: readonly Trigger[];
   /** The event keys with the place of each; empty for a heartbeat. */
   readonly events: readonly { readonly key: string; readonly spot: NodeRef }[];
+  /** Where nothing in it is wrong. */
   readonly routing: RoutingDraft | undefined;
+  readonly route: RouteWords | undefined;
   readonly where: Where;
   readonly whereSpot: MapRef | undefined;
   readonly endpoint:
@@ -88,12 +90,14 @@ function checkTrigger(check: Check, item: NodeRef): TriggerDraft | undefined {
   });
   if (read === undefined) return undefined;
   const { spot, desc } = read;
+  const route = routeWords(spot);
   if (desc === heartbeat) {
     if (routing !== undefined) checkObserved(check, routing, undefined);
   } else {
     events = eventKeys(check, spot);
     checkFamilies(check, spot, events);
-    checkAgainstEvents(check, spot, events, routing);
+    checkAgainstEvents(check, spot, events, route);
+    if (routing !== undefined) checkObserved(check, routing, events);
   }
   const whereSpot = field(spot, 'where');
   // Each field was read by its own reader; where one is missing or wrong, the document has an error and gives no spec.
@@ -103,6 +107,7 @@ function checkTrigger(check: Check, item: NodeRef): TriggerDraft | undefined {
     triggers: desc === heartbeat ? heartbeatOf(fields) : eventsOf(fields, events),
     events,
     routing,
+    route,
     where: fields.where ?? {},
     whereSpot: whereSpot?.node.kind === 'map' ? (whereSpot as MapRef) : undefined,
     endpoint: endpointOf(spot, fields),
@@ -300,11 +305,11 @@ function checkObserved(check: Check, draft: RoutingDraft, events: Keys | undefin
   fault(check, 'observed-target', message + layer, at.key, pathOf(at.trail));
 }
 
-function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, routing: RoutingDraft | undefined): void {
+function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, route: RouteWords | undefined): void {
   const attached = field(spot, 'attachedUserPrompt');
-  if (attached !== undefined && routing !== undefined && routing.routing.kind !== 'spawn') {
-    const layer = layerOf(attached.key.file, routing.kindSpot, 'routing');
-    const message = `${diagnosticCodes['attached-prompt']}, not for ${routing.routing.kind}${layer}`;
+  if (attached !== undefined && route !== undefined && route.kind !== 'spawn') {
+    const layer = layerOf(attached.key.file, route.kindSpot, 'routing');
+    const message = `${diagnosticCodes['attached-prompt']}, not for ${route.kind}${layer}`;
     fault(check, 'attached-prompt', message, attached.key, pathOf(attached.trail));
   }
   const checks = field(spot, 'checks');
@@ -313,21 +318,17 @@ function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, routing: R
     const message = `${checksEvent}, not for ${other.key.slice(0, 80)}${layerOf(checks.key.file, other.spot, 'event')}`;
     fault(check, 'checks-event', message, checks.key, pathOf(checks.trail));
   }
-  if (routing === undefined) return;
-  checkObserved(check, routing, events);
-  attributedAuthored(check, spot, events, routing);
+  if (route?.isAttributed === true) attributedAuthored(check, spot, events, route);
 }
 
 /** A chat delivery to attributed sessions must leave out what the service itself wrote (docs/reference/routing.md#matching, 3; docs/reference/compile.md#rules-across-triggers). */
-function attributedAuthored(check: Check, spot: MapRef, events: Keys, draft: RoutingDraft): void {
-  const { routing, aimSpot } = draft;
-  if (routing.kind !== 'deliver' || routing.routeBy?.kind !== 'attributedSessions') return;
+function attributedAuthored(check: Check, spot: MapRef, events: Keys, { kindSpot, bySpot }: RouteWords): void {
   if (!events.some(({ key }) => key.startsWith('chat.message.'))) return;
   const where = field(spot, 'where');
   const clause = where?.node.kind === 'map' ? field(where as MapRef, '$.svc.authored') : undefined;
   if (clause?.node.kind === 'scalar' && clause.node.value === false) return;
   const message = 'A chat.message trigger with routeBy attributedSessions must filter $.svc.authored equal to false';
-  faultAt(check, 'attributed-authored', message, clause ?? aimSpot ?? draft.kindSpot, {
+  faultAt(check, 'attributed-authored', message, clause ?? bySpot ?? kindSpot, {
     hint: 'Add "$.svc.authored: false" to where.',
   });
 }

@@ -4,7 +4,7 @@ import { legacyKind, legacySingleton } from '../../../schemas/routing.ts';
 import { canonicalEventKey } from '../../domain/events.ts';
 import { onUnmatchedValues, routeTargets } from '../../domain/spec.ts';
 import { scalarOf } from '../source/node.ts';
-import type { RoutingDraft } from './check-routing.ts';
+import type { RouteWords } from './check-routing.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { Check, MapRef, NodeRef } from './read.ts';
 import { faultAt, field } from './read.ts';
@@ -79,7 +79,7 @@ function checkSlot(check: Check, root: MapRef, triggers: readonly TriggerDraft[]
 const attributions = '$.svc.attributions';
 
 /** Where a draft filters attributions, else where its kind of routing stands. */
-const filterSpot = ({ whereSpot }: TriggerDraft, { kindSpot }: RoutingDraft): NodeRef =>
+const filterSpot = ({ whereSpot }: TriggerDraft, { kindSpot }: RouteWords): NodeRef =>
   (whereSpot && field(whereSpot, attributions)) ?? kindSpot;
 
 /** A draft on one of the two sides, and where it would be mended. */
@@ -98,12 +98,10 @@ function checkExclusive(check: Check, triggers: readonly TriggerDraft[]): void {
   const spawns = new Map<string, Sided[]>();
   const delivers = new Map<string, Sided[]>();
   for (const draft of triggers) {
-    if (draft.routing === undefined) continue;
-    const { routing } = draft.routing;
-    const isDelivery = routing.kind === 'deliver' && routing.routeBy?.kind === 'attributedSessions';
-    if (routing.kind !== 'spawn' && !isDelivery) continue;
-    const byEvent = isDelivery ? delivers : spawns;
-    const sided = { draft, spot: filterSpot(draft, draft.routing) };
+    const { route } = draft;
+    if (route === undefined || (route.kind !== 'spawn' && !route.isAttributed)) continue;
+    const byEvent = route.isAttributed ? delivers : spawns;
+    const sided = { draft, spot: filterSpot(draft, route) };
     for (const event of draft.events) {
       const key = canonicalEventKey(event.key);
       const drafts = byEvent.get(key);
