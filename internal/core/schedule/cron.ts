@@ -80,10 +80,10 @@ function parseElement(element: string, field: Field): string | null {
   const by = step === undefined ? '' : stepOf(step, field);
   if (by === null) return null;
   if (star !== undefined) return `*${by}`;
-  const from = valueOf(low ?? '', field, false);
+  const from = valueOf(low ?? '', field);
   if (from === null) return null;
   if (high === undefined) return step === undefined ? String(from) : null;
-  const to = valueOf(high, field, true);
+  const to = valueOf(high, field, from);
   return to === null || to < from ? null : `${from}-${to}${by}`;
 }
 
@@ -94,15 +94,15 @@ function stepOf(text: string, field: Field): string | null {
   return step === 0 ? null : `/${Math.min(step, longest)}`;
 }
 
-/** A number or a name; Sunday is 0, and 7 too, so that a range may end on it. */
-function valueOf(text: string, field: Field, isEnd: boolean): number | null {
+/** A number or a name; Sunday is 0, and 7 too, so that a range from a later day may end on it. */
+function valueOf(text: string, field: Field, from = 0): number | null {
   if (/^[0-9]/.test(text)) {
     const value = Number(text);
     return value >= field.least && value <= field.most ? value : null;
   }
   const index = field.words.indexOf(text.toLowerCase());
   if (index < 0) return null;
-  return isEnd && index === 0 && field.words === dayNames ? sundayAs7 : index + field.least;
+  return from > 0 && index === 0 && field.words === dayNames ? sundayAs7 : index + field.least;
 }
 
 const longestMonths = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];

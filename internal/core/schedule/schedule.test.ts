@@ -154,6 +154,8 @@ const vectors: readonly Vector[] = [
     '2026-11-22T00:00:00Z',
     '2026-11-27T00:00:00Z',
   ],
+  // From a day to itself is that day, also the one that begins the week and ends it.
+  ['0 0 * * sun-Sun', 'UTC', '2026-11-16T00:00:00Z', '2026-11-22T00:00:00Z', '2026-11-29T00:00:00Z'],
   ['0 0 1 jan-jan *', 'UTC', '2026-02-01T00:00:00Z', '2027-01-01T00:00:00Z'],
   // A step over the whole field reaches its first value alone.
   ['*/100 * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-01-01T01:00:00Z'],
