@@ -6,6 +6,7 @@ import * as tracker from '../../adapters/providers/tracker/tracker.ts';
 import type { Delivery, Fact, NamedEvent } from '../../domain/delivery.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { unlistedPaths } from '../../domain/payloads-testkit.ts';
+import { targetTold } from '../../domain/payload-target.ts';
 
 interface Case {
   readonly self: tracker.Self & chat.Self;
@@ -36,6 +37,7 @@ for (const [provider, normalize] of Object.entries(normalizers)) {
         const { raw, ...told } = payload;
         assert.deepEqual({ ...named, payload: told }, one.event);
         assert.deepEqual(unlistedPaths(named.key, told), []);
+        assert.deepEqual(targetTold(named.key, told), named.target ?? null);
         assert.deepEqual(raw, one.body);
       });
     }

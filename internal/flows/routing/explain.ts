@@ -6,16 +6,32 @@ import { eventById, type EventRoute } from '../../adapters/store/events/event-re
 import { type RoutingTx, held } from '../../adapters/store/routing/routing-lock.ts';
 import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
 import { compileWhere, type Explained, type ExplainedClause, explain, readPath } from '../../core/match/match.ts';
-import { type DecisionWord, route, type RoutingAgent, type Target, triggerKey } from '../../core/route/route.ts';
+import {
+  type Attribution,
+  type DecisionWord,
+  route,
+  type RoutingAgent,
+  type Target,
+  triggerKey,
+} from '../../core/route/route.ts';
 import { eventKeySpellings, targetOf } from '../../domain/events.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { Fault } from '../../domain/fault.ts';
+import { objectAt } from '../../domain/fields.ts';
+import { targetTold } from '../../domain/payload-target.ts';
 import { utf8Size } from '../../domain/utf8.ts';
 import { messageOf } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { routedPayload } from '../ingest/ingest.ts';
+import { attributed, routedPayload } from '../ingest/ingest.ts';
 import { observedIn } from './decide.ts';
-import { type AskingTrigger, attributionsOn, load, openRoutingState, snapshotOf } from './routing-state.ts';
+import {
+  type AskingTrigger,
+  attributionsOn,
+  load,
+  openRoutingState,
+  type RoutingState,
+  snapshotOf,
+} from './routing-state.ts';
 
 export interface TriggerExplanation {
   readonly agent: string;
@@ -23,7 +39,7 @@ export interface TriggerExplanation {
   readonly matched: boolean;
   readonly clauses: readonly ExplainedClause[];
   readonly fallback: boolean;
-  /** What would follow were no session there, or what was recorded; null where the trigger does not fire. */
+  /** What would follow now, or what was recorded; null where the trigger does not fire. */
   readonly decision: string | null;
   /** Of a fallback that stands back: the triggers that fire instead. */
   readonly standsBackFor?: readonly { readonly agent: string; readonly ordinal: number }[];
@@ -76,17 +92,40 @@ const scoped = (row: ActiveTrigger, through: string | null): Scoped => ({
   routing: row.spec.routing,
 });
 
-/** Every active trigger on the key, what each clause read, and what the trigger would do were no session there. */
+/**
+ * Every active trigger on the key, what each clause read, and what the trigger would do now, with the sessions that are
+ * there. Attributions that the payload brings along are believed: somebody asks what would be, were it so.
+ */
 export async function explainTriggers(
   ctx: FlowContext,
   project: ProjectRef,
-  { event, payload, endpoint }: Question,
+  question: Question,
 ): Promise<Explanation<TriggerExplanation>> {
-  const rows = await activeTriggersOn(ctx.db, project.id, eventKeySpellings(event));
+  return ctx.db.tx(async (tx) => explainAsked(held(tx, project.id), question), {
+    isolation: 'repeatable read',
+    readOnly: true,
+  });
+}
+
+async function explainAsked(
+  tx: RoutingTx,
+  { event: key, payload: asked, endpoint }: Question,
+): Promise<Explanation<TriggerExplanation>> {
+  const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(key));
   const triggers = rows.map((row) => scoped(row, row.endpoint ?? row.connectionId));
-  const all = explain(triggers, { key: event, scope: endpoint, payload });
-  const decisions = decideAlone(event, firingOf(all));
-  return withinAnswer(all.map((one) => tell(one, decisions)));
+  const target = targetTold(key, asked) ?? unnamedTarget(key);
+  const standing = await standingOn(tx, key, target, asked);
+  const brought = objectAt(asked['svc'])['attributions'] !== undefined;
+  const payload = brought ? asked : (attributed(asked, standing.attributions.map(asJson)) as JsonObject);
+  const all = explain(triggers, { key, scope: endpoint, payload });
+  const would = await decideNow(tx, standing, { key, depth: 0 }, firingOf(all));
+  return withinAnswer(all.map((one) => tell(one, would)));
+}
+
+/** Stands for the one that a payload does not name: nobody holds it, and its type is known all the same. */
+function unnamedTarget(event: string): Target | null {
+  const type = targetOf(event);
+  return type === null ? null : { type, key: '' };
 }
 
 /**
@@ -110,26 +149,15 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
   const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(event.key));
   const triggers = rows.map((row) => scoped(row, row.endpointId ?? row.connectionId));
   const target = event.target as Target | null;
-  const observed = observedIn({ key: event.key, payload: routedPayload(event) });
-  const state = await openRoutingState(
-    tx,
-    [target, observed].filter((one) => one !== null),
-  );
-  const attributions = attributionsOn(state, target);
+  const standing = await standingOn(tx, event.key, target, routedPayload(event));
   const isOpen = event.routerStatus === 'pending' || event.routerStatus === 'failed';
-  const payload = routedPayload(
-    isOpen ? { ...event, attributions: attributions.map((one): Json => ({ ...one })) } : event,
-  );
+  const payload = routedPayload(isOpen ? { ...event, attributions: standing.attributions.map(asJson) } : event);
   if (event.large !== undefined) await readAhead(payload, triggers);
   const scope = event.endpointId ?? event.connectionId;
   const all = explain(triggers, { key: event.key, scope, payload, isLarge: event.large !== undefined });
   const recorded = new Map(event.routes.map((one) => [triggerKey(one), one]));
   const firing = firingOf(all).filter((trigger) => !recorded.has(triggerKey(trigger)));
-  await load(state, tx, firing);
-  const input = { target, observed, attributions, matched: firing, agent: () => undefined };
-  const { key, depth } = event;
-  const { decisions } = route({ key, target, attributions, observed, depth }, firing, snapshotOf(state, input));
-  const would = new Map(decisions.map((one) => [one.trigger, one.decision]));
+  const would = await decideNow(tx, standing, event, firing);
   const told = all.map((one) => {
     const before = recorded.get(triggerKey(one.trigger));
     const now = tell(one, would);
@@ -137,6 +165,38 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
   });
   return withinAnswer(told);
 }
+
+/** What stands where an event is, as it is asked about. */
+interface Standing {
+  readonly target: Target | null;
+  readonly observed: Target | null;
+  readonly state: RoutingState;
+  readonly attributions: readonly Attribution[];
+}
+
+async function standingOn(tx: RoutingTx, key: string, target: Target | null, payload: Json): Promise<Standing> {
+  const observed = observedIn({ key, payload });
+  const state = await openRoutingState(
+    tx,
+    [target, observed].filter((one) => one !== null),
+  );
+  return { target, observed, state, attributions: attributionsOn(state, target) };
+}
+
+/** What would follow now, by trigger. */
+async function decideNow(
+  tx: RoutingTx,
+  { state, ...standing }: Standing,
+  { key, depth }: { readonly key: string; readonly depth: number },
+  firing: readonly Scoped[],
+): Promise<ReadonlyMap<string, DecisionWord>> {
+  await load(state, tx, firing);
+  const input = { ...standing, matched: firing, agent: () => undefined };
+  const { decisions } = route({ ...standing, key, depth }, firing, snapshotOf(state, input));
+  return new Map(decisions.map((one) => [one.trigger, one.decision]));
+}
+
+const asJson = (one: Attribution): Json => ({ ...one });
 
 /** Reads what clauses look at, each between two turns of the event loop: of a large payload every one may take a while. */
 async function readAhead(payload: Json, triggers: readonly Scoped[]): Promise<void> {
@@ -164,30 +224,6 @@ const tell = (
     standsBackFor: standsBackFor.map(({ agent, ordinal }) => ({ agent, ordinal })),
   }),
 });
-
-/** Decisions in a state without sessions, by trigger. The target's key does not matter there, its type does. */
-function decideAlone(event: string, firing: readonly Scoped[]): ReadonlyMap<string, DecisionWord> {
-  const type = targetOf(event);
-  const { decisions } = route(
-    {
-      key: event,
-      target: type === null ? null : { type, key: '' },
-      attributions: [],
-      observed: null,
-      depth: 0,
-    },
-    firing,
-    {
-      agents: new Map(firing.map(({ agentId, owner }) => [agentId, owner])),
-      sessions: [],
-      slots: new Map(),
-      threads: new Map(),
-      bindings: [],
-      routed: new Set(),
-    },
-  );
-  return new Map(decisions.map((one) => [one.trigger, one.decision]));
-}
 
 const agentOf = ({ agentId, agent, concurrency, bindings }: ActiveTrigger): RoutingAgent => ({
   id: agentId,

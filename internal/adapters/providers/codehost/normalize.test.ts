@@ -5,6 +5,7 @@ import { isKnownEvent } from '../../../domain/events.ts';
 import { objectAt } from '../../../domain/fields.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { unlistedPaths } from '../../../domain/payloads-testkit.ts';
+import { targetTold } from '../../../domain/payload-target.ts';
 import { type CodehostDelivery, normalize } from './codehost.ts';
 
 interface Example extends JsonObject {
@@ -65,6 +66,7 @@ describe('the corpus of deliveries', () => {
         assert.equal(part(payload, 'svc', 'authored'), false);
         assert.equal(payload['raw'], body);
         assert.deepEqual(unlistedPaths(key, payload), []);
+        assert.deepEqual(targetTold(key, payload), target ?? null);
         assert.ok(!JSON.stringify(payload['codehost']).includes('"undefined"'));
         const hasTarget = !/^codehost\.(push|workflow_run|commit_comment)/.test(key);
         if (name !== 'check_run') assert.equal(target !== undefined, hasTarget, key);
