@@ -130,6 +130,14 @@ describe('configuration', () => {
     }
   });
 
+  it('refuses a path in the file that names none, which would be the directory that svcd was started in', () => {
+    for (const key of ['dataDir', 'masterKeyFile'])
+      assert.throws(
+        () => load({ SVC_CONFIG: file(`${key}: ''\n`) }),
+        new RegExp(`^ConfigError: ${key} in .* must be a path$`),
+      );
+  });
+
   it('reads the secret in a file without what an editor writes around it', () => {
     for (const text of ['a key', 'a key\n', 'a key\r\n', '\uFEFFa key', '\uFEFFa key\r\n'])
       assert.equal(secretInFile(file(text)), 'a key', JSON.stringify(text));

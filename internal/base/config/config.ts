@@ -200,7 +200,7 @@ function accountHome(): string {
 
 function readPath(given: Given | undefined, cwd: string): string | undefined {
   if (given === undefined) return undefined;
-  if (typeof given.value !== 'string' || given.value.includes('\0'))
+  if (typeof given.value !== 'string' || given.value === '' || given.value.includes('\0'))
     throw new ConfigError(given.name, 'must be a path');
   return resolve(cwd, given.value);
 }
