@@ -138,6 +138,20 @@ describe('configuration', () => {
       );
   });
 
+  it('says of a file that is no one map of settings what it is', () => {
+    for (const [text, message] of [
+      ['listen: 127.0.0.1:1\n---\nroles: cook\n', 'holds more than one document'],
+      ['- listen: 127.0.0.1:1\n', 'is no map of settings'],
+      ['127.0.0.1:1\n', 'is no map of settings'],
+      ['roles: all\nroles: api\n', 'is not valid YAML: Map keys must be unique at line 2, column 1'],
+    ] as const) {
+      const path = file(text);
+      assert.throws(() => load({ SVC_CONFIG: path }), new ConfigError('SVC_CONFIG', `names ${path}, which ${message}`));
+    }
+    for (const text of ['', '# nothing yet\n', '---\n', '--- {}\n', '{}\n...\n', '\uFEFFroles: all\n'])
+      assert.equal(load({ SVC_CONFIG: file(text) }).roles.length, 5, JSON.stringify(text));
+  });
+
   it('reads the secret in a file without what an editor writes around it', () => {
     for (const text of ['a key', 'a key\n', 'a key\r\n', '\uFEFFa key', '\uFEFFa key\r\n'])
       assert.equal(secretInFile(file(text)), 'a key', JSON.stringify(text));

@@ -1,7 +1,7 @@
 // The SVC_CONFIG file: the same settings as the environment, and what is richer than a string.
 
 import * as v from 'valibot';
-import { type Document, parseDocument } from 'yaml';
+import { type Document, parseAllDocuments } from 'yaml';
 import type { Json } from '../../domain/json.ts';
 import { nearest } from '../../domain/nearest.ts';
 
@@ -95,18 +95,29 @@ function valueOf(document: Document, name: string, path: string): unknown {
   }
 }
 
+/** The one map that the text is; a document of nothing beside it is none. Throws ConfigError where it is anything else. */
+function read(text: string, name: string, path: string): unknown {
+  const found = parseAllDocuments(text, { version: '1.2', prettyErrors: true, logLevel: 'silent' });
+  const documents = 'empty' in found ? [] : found;
+  const broken = documents.flatMap(({ errors }) => errors)[0];
+  if (broken !== undefined) {
+    const what = (broken.message.split('\n')[0] ?? '').replace(/:$/, '');
+    throw new ConfigError(name, `names ${path}, which is not valid YAML: ${what}`);
+  }
+  const [value, more] = documents.map((document) => valueOf(document, name, path)).filter((held) => held !== null);
+  if (more !== undefined) throw new ConfigError(name, `names ${path}, which holds more than one document`);
+  if (value !== undefined && (typeof value !== 'object' || Array.isArray(value)))
+    throw new ConfigError(name, `names ${path}, which is no map of settings`);
+  return value ?? {};
+}
+
 /** Parses the text of the file. Throws ConfigError naming `name` (how the file was given) and the key that is wrong. */
 export function parseConfigFile(
   text: string,
   name: string,
   path: string,
 ): { settings: Omit<v.InferOutput<typeof schema>, keyof ConfigFile>; rest: ConfigFile } {
-  const document = parseDocument(text, { version: '1.2', prettyErrors: true, logLevel: 'silent' });
-  const broken = document.errors[0];
-  if (broken !== undefined) {
-    throw new ConfigError(name, `names ${path}, which is not valid YAML: ${broken.message.split('\n')[0]}`);
-  }
-  const parsed = v.safeParse(schema, valueOf(document, name, path) ?? {});
+  const parsed = v.safeParse(schema, read(text, name, path));
   if (!parsed.success) {
     const issue = parsed.issues[0];
     const key = v.getDotPath(issue);
