@@ -28,6 +28,7 @@ import {
 import { countUncleanEnds } from '../../adapters/store/operations/in-hand.ts';
 import { hasEnded, processIdentity } from '../../base/process-identity.ts';
 import type { FlowContext } from '../../flows/context.ts';
+import { logTurnFailed } from '../../flows/turn-failed.ts';
 import type { Json } from '../../domain/json.ts';
 import { type Loop, loop } from './loop.ts';
 import { RetryingPool } from './retrying-pool.ts';
@@ -160,7 +161,7 @@ export class JobRunner {
       if (buried.length > 0) log.warn({ daemons: buried }, 'daemon.buried');
       await this.#countEnds();
     } catch (error) {
-      log.warn({ err: error }, 'daemon.beat_failed');
+      logTurnFailed(this.#ctx, 'daemon.beat_failed', error);
     }
   }
 

@@ -1,6 +1,7 @@
 // One loop of a service: turn, pause, turn. A turn may say how long the next pause is, and a pause may be cut short.
 
 import type { FlowContext } from '../../flows/context.ts';
+import { logTurnFailed } from '../../flows/turn-failed.ts';
 
 export interface Loop {
   /** Ends the pause, or has the turn that runs followed by another at once. */
@@ -10,7 +11,7 @@ export interface Loop {
 
 /**
  * Calls `turn` again and again until stopped, with a pause in between: as many milliseconds as the turn answers, else
- * `pauseMs`. A turn that fails is logged and forgotten.
+ * `pauseMs`. A turn that fails is logged, not every time that it does, and forgotten.
  */
 export function loop(
   ctx: FlowContext,
@@ -26,7 +27,7 @@ export function loop(
       const pause = Promise.withResolvers<void>();
       wake = pause.resolve;
       const asked = await turn(stopping.signal).catch((error: unknown) => {
-        if (!stopping.signal.aborted) ctx.runtime.log.warn({ err: error, service: name }, 'service.turn_failed');
+        if (!stopping.signal.aborted) logTurnFailed(ctx, 'service.turn_failed', error, { service: name });
       });
       if (stopping.signal.aborted) return;
       const timer = setTimeout(pause.resolve, asked ?? pauseMs);

@@ -20,6 +20,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { type Harness, harnessNames } from '../../domain/spec.ts';
 import type { HostPorts, ToolListings } from '../host-ports.ts';
 import type { FlowContext } from '../context.ts';
+import { logTurnFailed } from '../turn-failed.ts';
 import { earlierHosts, leavesSandboxes } from './earlier.ts';
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
 import { reapEnded, reapOwn } from './sandboxes.ts';
@@ -77,7 +78,7 @@ export class SessionHost {
       this.#told = true;
       this.#tellSoon();
     });
-    await this.#takeOver().catch((error: unknown) => this.#ctx.runtime.log.warn({ err: error }, 'host.turn_failed'));
+    await this.#takeOver().catch((error: unknown) => logTurnFailed(this.#ctx, 'host.turn_failed', error));
     // Apart from the loops: a database that does not answer stands still, and so do they.
     this.#fence = setInterval(() => this.#letGoOverdue(), every.fenceMs);
     this.#loops = [
@@ -133,7 +134,7 @@ export class SessionHost {
   async #loop(bell: Signal, pauseMs: number, turn: () => Promise<void>): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const seen = bell.mark();
-      await turn().catch((error: unknown) => this.#ctx.runtime.log.warn({ err: error }, 'host.turn_failed'));
+      await turn().catch((error: unknown) => logTurnFailed(this.#ctx, 'host.turn_failed', error));
       await bell.after(seen, pauseMs);
     }
   }
