@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import { keepTrying } from './keep-trying.ts';
+import { whySaid } from './said.ts';
 import { processesIn, processState } from './process-state.ts';
 import {
   type Account,
@@ -206,10 +207,7 @@ async function runInitdb(launch: Awaited<ReturnType<typeof launchAs>>, cwd: stri
     child.on('error', reject);
     child.on('close', resolve);
   });
-  if (code !== 0)
-    throw new Error(
-      `the embedded database could not be initialised in ${cwd}: ${stderr.trim().split('\n').slice(-3).join(' ')}`,
-    );
+  if (code !== 0) throw new Error(`the embedded database could not be initialised in ${cwd}: ${whySaid(stderr)}`);
 }
 
 async function start(
@@ -305,10 +303,8 @@ async function untilReady(cluster: string, pid: number, logFile: string, ended: 
     if (running?.pid === pid && running.ready) return { ...running, ended };
     await sleep(5);
   }
-  const said = (await readFile(logFile, 'utf8').catch(() => '')).trim().split('\n');
-  // What it told those who came meanwhile is not why.
-  const why = said.filter((line) => !/FATAL: {2}the database system is /.test(line)).slice(-3);
-  throw new Error(`the embedded database did not start: ${why.join(' ') || 'it says nothing'} (see ${logFile})`);
+  const why = whySaid(await readFile(logFile, 'utf8').catch(() => ''));
+  throw new Error(`the embedded database did not start: ${why} (see ${logFile})`);
 }
 
 /** postmaster.pid, by line: process, directory, start time, port, socket directory, address, shared memory, status. */
