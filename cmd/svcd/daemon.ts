@@ -2,6 +2,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
+import { lackOfRoom } from '../../internal/adapters/store/schema/room.ts';
 import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
 import { type Database, errorCode } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
@@ -277,7 +278,9 @@ async function listen(
       name: 'database',
       check: async () => {
         const { rows } = await db.query<{ no: string }>(`select current_setting('transaction_read_only') as no`);
-        return rows[0]?.no === 'on' ? 'The database is read-only.' : undefined;
+        if (rows[0]?.no === 'on') return 'The database is read-only.';
+        const lack = await lackOfRoom(db);
+        return lack === undefined ? undefined : `The database takes no writes: ${lack}`;
       },
     },
     {

@@ -139,6 +139,25 @@ test('what was acknowledged is there and routed once, and the tick of the outage
     await db.query(others).catch(() => undefined);
     await ready(200);
     await until('an event', async () => ((await post()).status === 202 ? true : undefined));
+
+    // One whose disk is full still reads: what it says at a write, and then at what is tried, stands for it.
+    const full = `begin raise exception using errcode = '53100', message = 'No space left on device'; end`;
+    await db.query(`create function public.full_row() returns trigger language plpgsql as $$${full}$$`);
+    await db.query(`create function public.full_disk() returns event_trigger language plpgsql as $$${full}$$`);
+    await db.query(
+      'create trigger full_row before insert on svc.events for each statement execute function public.full_row()',
+    );
+    await db.query(`create event trigger full_disk on ddl_command_start when tag in ('CREATE TABLE AS')
+      execute function public.full_disk()`);
+    assert.equal((await post()).status, 503);
+    await until('that it has no room', async () => {
+      const response = await fetch(`${daemon.url}/readyz`);
+      return (await response.text()).includes('takes no writes: No space left on device') ? true : undefined;
+    });
+    await db.query('drop event trigger full_disk');
+    await ready(200);
+    await db.query('drop trigger full_row on svc.events');
+    assert.equal((await post()).status, 202);
   } finally {
     await daemon.stop();
   }

@@ -10,6 +10,7 @@ import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
 import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool, type Tx, Waited } from './schema/pool.ts';
+import { notedRoom } from './schema/room.ts';
 import type { Sql, Statement } from './schema/sql.ts';
 export type { Sql, Statement, Tx };
 import { type Wakeup, tellingName, WakeupSender } from './schema/listen.ts';
@@ -333,7 +334,7 @@ class View implements Database {
       try {
         return await act();
       } catch (error) {
-        if (attempt >= attemptsMax || !isRepeatable(error)) throw this.#asFault(error);
+        if (attempt >= attemptsMax || !isRepeatable(error)) throw this.#asFault(notedRoom(this.#shared, error));
         // Spread the contenders.
         await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
       }

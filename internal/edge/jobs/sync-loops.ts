@@ -2,6 +2,7 @@
 // sweeping. Each turn is a function of flows/sync; here is only when.
 
 import { wishChannel, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { lackOfRoom } from '../../adapters/store/schema/room.ts';
 import { watchedFolders } from '../../adapters/store/repositories/repositories.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from '../../flows/sync/sync.ts';
@@ -22,7 +23,8 @@ export async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<
     }),
     loop(ctx, 'keep', every.keepMs, () => keepPolls(ctx)),
     loop(ctx, 'take-over', every.takeOverMs, async () => {
-      await takeOver(ctx, lane, log);
+      // Where a run cannot be written down, one that is begun anew every few seconds would not be either.
+      if ((await lackOfRoom(ctx.db)) === undefined) await takeOver(ctx, lane, log);
     }),
     loop(ctx, 'sweep', every.sweepMs, (signal) => sweep(ctx, log, signal)),
   ];
