@@ -1,7 +1,13 @@
 // A server whose disk is full still reads, and writes what needs no new page: that it took no write is remembered, and asked
 // of again until it takes one, so that whoever is told that the daemon takes work is told the truth.
 
-import type { Database } from '../store.ts';
+import type { Sql } from './sql.ts';
+
+/** What is asked of a database. */
+interface Asked {
+  readonly root: object;
+  tx<T>(fn: (tx: Sql) => Promise<T>): Promise<T>;
+}
 
 /** By the root of a database: why it took no write, in the server's words, which name a file of it and nothing else. */
 const lacking = new WeakMap<object, string>();
@@ -18,7 +24,7 @@ export function notedRoom(root: object, error: unknown): unknown {
 const taking = `create temporary table svc_room on commit drop as select repeat('x', 1000) from generate_series(1, 400)`;
 
 /** Why the database takes no writes, where it has no room; undefined where it has, or where it was never told otherwise. */
-export async function lackOfRoom(db: Database): Promise<string | undefined> {
+export async function lackOfRoom(db: Asked): Promise<string | undefined> {
   if (!lacking.has(db.root)) return undefined;
   const isTaken = await db
     .tx((tx) => tx.query(taking))
