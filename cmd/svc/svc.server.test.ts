@@ -325,8 +325,9 @@ test('doctor passes on a sound installation and fails on a bad token', async () 
 
 test('doctor sends nobody after a missing key while it is the database that is away', async () => {
   let failed = ['database', 'keys'];
+  let why = 'The database cannot be reached.';
   const server = createServer((request, response) => {
-    const checks = failed.map((name) => ({ name, ok: false, reason: 'The database cannot be reached.' }));
+    const checks = failed.map((name) => ({ name, ok: false, reason: why }));
     const status = request.url === '/readyz' ? 503 : 200;
     response
       .writeHead(status, { 'content-type': 'application/json' })
@@ -342,6 +343,13 @@ test('doctor sends nobody after a missing key while it is the database that is a
     assert.doesNotMatch(away, /missing key/);
     failed = ['keys'];
     assert.match(await told(), /✗ keys .*\n +→ put the missing key back/);
+    // Where the file is there, and none is missing in it, it has to be corrected.
+    why = 'SVC_MASTER_KEY_FILE line 2 is not version:base64(32 bytes), with a version from 1 up';
+    assert.match(await told(), /✗ keys .*line 2.*\n +→ correct the file of SVC_MASTER_KEY_FILE/);
+    why = 'the master key file lacks version 2; version 1, the last of the master key file, has been retired';
+    assert.match(await told(), /✗ keys .*\n +→ put the missing key back/);
+    why = 'version 1, the last of the master key file, has been retired';
+    assert.match(await told(), /✗ keys .*\n +→ correct the file .* the current one last/);
   } finally {
     server.close();
   }

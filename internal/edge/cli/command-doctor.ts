@@ -176,7 +176,12 @@ async function checkReady(server: ServerSettings, call: Call): Promise<DoctorChe
   // While the database is away, nothing else is known, the keys neither.
   const isAway = reasons.some(({ name }) => name === 'database');
   if (reasons.length > 0)
-    return reasons.map(({ name, reason }) => ({ name, status: 'error', message: reason, ...hintOf(name, isAway) }));
+    return reasons.map(({ name, reason }) => ({
+      name,
+      status: 'error',
+      message: reason,
+      ...hintOf(name, reason, isAway),
+    }));
   return [
     { name: 'ready', status: 'error', message: `not ready: ${text.slice(0, 300)}`, hint: 'the daemon’s log tells why' },
   ];
@@ -196,11 +201,19 @@ function unreadyReasons(text: string): { name: string; reason: string }[] {
     .map(({ name, reason }) => ({ name, reason: reason ?? '-' }));
 }
 
-const hintOf = (name: string, isAway: boolean): { hint?: string } => {
+/** The file is there, and says something else than what it lacks. */
+const isWrongFile = (reason: string): boolean =>
+  /SVC_MASTER_KEY_FILE line |holds no key|another key as version|has been retired/.test(reason) &&
+  !/lacks version/.test(reason);
+
+const hintOf = (name: string, reason: string, isAway: boolean): { hint?: string } => {
   if (name === 'database')
     return { hint: 'look after its server: does it run, is its disk full; the daemon’s log tells why' };
   if (name !== 'keys' || isAway) return {};
-  return { hint: 'put the missing key back into SVC_MASTER_KEY_FILE; it is read again within seconds' };
+  const again = 'it is read again within seconds';
+  return isWrongFile(reason)
+    ? { hint: `correct the file of SVC_MASTER_KEY_FILE: each key in use as it was, the current one last; ${again}` }
+    : { hint: `put the missing key back into SVC_MASTER_KEY_FILE; ${again}` };
 };
 
 async function checkToken(server: ServerSettings, call: Call): Promise<DoctorCheck[]> {
