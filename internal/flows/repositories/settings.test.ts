@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
+import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { createTestDatabase } from '../../base/testkit/postgres.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from '../sync/sync-testkit.ts';
 import { checkAddress } from './settings.ts';
 
@@ -13,6 +16,15 @@ test('an address of a repository is kept as it is read, so it holds nothing that
       `https://git.test/r${part}`,
     ])
       assert.throws(() => checkAddress(url, null), /url: must be an https or http address/, JSON.stringify(url));
+});
+
+test('of a repository that was removed meanwhile nothing is asked, and a sync that it ended is no failure', async () => {
+  const database = await createTestDatabase();
+  const repositoryId = randomUUID();
+  await wishSync(database.db, { repositoryId, reason: 'push' });
+  await backOff(database.db, repositoryId, 1_000);
+  assert.deepEqual((await database.db.query('select from svc.repository_polls')).rows, []);
+  await database.close();
 });
 
 describe('a repository that is suspended', () => {

@@ -147,13 +147,14 @@ export async function freeLostClaims(sql: Sql, silentSeconds: number): Promise<n
 
 /**
  * Asks for a sync inside the caller's transaction. Asked again while it waits, it is one sync, and it keeps its place: a
- * busy repository must not be put off for ever. Who asked by hand is not forgotten over who asks afterwards.
+ * busy repository must not be put off for ever. Who asked by hand is not forgotten over who asks afterwards. Of a
+ * repository that is removed meanwhile nothing is asked.
  */
 export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
   await sql.query(
     `with wished as (
        insert into svc.repository_polls as p (repository_id, next_at, wanted, hint)
-       values ($1::uuid, now(), $2::text, $3::text)
+       select id, now(), $2::text, $3::text from svc.repositories where id = $1::uuid for key share
        on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
          wanted = case when p.wanted = 'manual' then p.wanted else excluded.wanted end
        returning 1)
@@ -185,7 +186,7 @@ export async function wishForgotten(sql: Sql, forSeconds: number): Promise<void>
 
 /**
  * Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. `wanted`: what it
- * is looked at for, where that is more than its turn.
+ * is looked at for, where that is more than its turn. One that is removed meanwhile is looked at no more.
  */
 export async function pollIn(
   sql: Sql,
@@ -195,7 +196,8 @@ export async function pollIn(
 ): Promise<void> {
   await sql.query(
     `insert into svc.repository_polls as p (repository_id, next_at, wanted)
-     values ($1::uuid, now() + make_interval(secs => $2::float8 / 1000), $3::text)
+     select id, now() + make_interval(secs => $2::float8 / 1000), $3::text from svc.repositories
+      where id = $1::uuid for key share
      on conflict (repository_id) do update
        set next_at = case when p.wanted is null then excluded.next_at else p.next_at end,
            wanted = coalesce(p.wanted, excluded.wanted)`,

@@ -1,5 +1,6 @@
 // Wishes for the repositories that a change of secrets, connections or endpoints may heal or switch on, set-wise. Rows are
-// taken in the order of their ids, so that two such changes never wait for each other in a circle.
+// taken in the order of their ids, so that two such changes never wait for each other in a circle; `for key share` waits for
+// what is being removed just now, and leaves it out once it is gone.
 
 import type { Sql } from '../store.ts';
 import { wishChannel } from './polls.ts';
@@ -20,7 +21,7 @@ export async function enqueueResyncs(
     `with due as (
        select r.id from svc.repositories r join svc.projects o on o.id = r.project_id
         where o.org_id = $1::uuid and ($2::uuid is null or o.id = $2::uuid) and not r.suspended
-          and o.archived_at is null and ($3::text is null or r.auth ->> 'secretRef' = $3::text) order by r.id)
+          and o.archived_at is null and ($3::text is null or r.auth ->> 'secretRef' = $3::text) order by r.id for key share of r)
      ${wished}`,
     [scope.orgId, scope.projectId, scope.secretRef ?? null],
   );
@@ -39,7 +40,7 @@ export async function wishFailing(
           and (s.condition is not null or s.seen_commit is distinct from s.applied_commit or exists (
             select from (select status from svc.reconciles x where x.repository_id = r.id order by seq desc limit 1) last
              where last.status = 'failed'))
-        order by r.id)
+        order by r.id for key share of r)
      ${wished}`,
     [scope.projectId, scope.except],
   );

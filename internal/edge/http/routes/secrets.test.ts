@@ -260,6 +260,22 @@ describe('secrets over HTTP', () => {
     assert.equal(again.body['detail'], never.body['detail']);
   });
 
+  for (const [scope, base] of Object.entries({ organization: o, project: 'P/secrets' }))
+    it(`is written while a repository that may read with it is being removed: of the ${scope}`, async () => {
+      const { db } = daemon.database;
+      const named = { name: `removed-by-${scope}`, url: 'https://git.test/x.git', intervalSeconds: 86_400 };
+      const { body: repository } = status(await daemon.api('POST', 'P/repositories', named), 201);
+      const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+        and query like '%''resync'' from due%'`;
+      const written = await db.tx(async (tx) => {
+        await tx.query('delete from svc.repositories where id = $1::uuid', [String(repository['id'])]);
+        const writing = put('A', { value: 'v' }, base);
+        while ((await db.query(waits)).rowCount === 0);
+        return { writing };
+      });
+      status(await written.writing, 201);
+    });
+
   it('listing, writing and revealing are three permissions', async () => {
     const { body: account } = await daemon.api('POST', '/api/v1/orgs/default/service-accounts', { name: 'viewer' });
     assert.ok(account['id'], JSON.stringify(account));
