@@ -268,12 +268,18 @@ export async function removeRepository(
   const result = await applyPlan(ctx, {
     ...emptied(ctx, repository, caller.actor),
     dryRun: false,
-    finish: async (tx) => {
-      await remove(tx);
+    finish: async (tx, { status }) => {
+      // One that was overtaken has deleted nothing of what the repository owns.
+      if (status === 'applied' || status === 'unchanged') await remove(tx);
       return 'commit';
     },
   });
-  if (result.status === 'superseded') {
+  const { status, diagnostics } = result;
+  if (status === 'failed')
+    throw new Fault('unprocessable', 'apply-refused', `what ${name} owns cannot be deleted`, { diagnostics });
+  if (status === 'superseded') {
+    // Another removal may have been quicker.
+    await findRepository(ctx.db, caller.project, name);
     throw new Fault('conflict', 'repository-changed', `repository ${name} was changed meanwhile; try again`);
   }
 }

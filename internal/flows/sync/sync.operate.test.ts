@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { silent } from '../../base/testkit/postgres.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
-import { type JsonBody, startTestDaemon } from '../../base/testkit/daemon.ts';
+import { type ApiAnswer, type JsonBody, startTestDaemon } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
   agentNames,
@@ -173,16 +173,14 @@ describe('what people do to a repository', () => {
     assert.match(JSON.stringify(body['owner']), /manual/);
   });
 
-  it('is removed without what it owns only when no apply is under way', async () => {
-    const repo = await bench.repository('busy');
-    await repo.commit({ '.svc/agents/a.yaml': agentFile('busy-a') });
-    await bench.watch('busy');
+  /** Asks for a removal while an apply is under way, and acts once it waits for that. */
+  async function removedMeanwhile(query: string, act: () => Promise<unknown>): Promise<ApiAnswer> {
     const { db } = bench.daemon.ctx;
     const other = openDatabase({ url: db.url, log: silent });
     let isAnswered = false;
     const { rows } = await db.query<{ id: string }>('select project_id as id from svc.repositories limit 1');
     const { answer } = await inApply(other, rows[0]?.id ?? '', async () => {
-      const asked = bench.daemon.api('DELETE', 'P/repositories/busy?keepResources=true').finally(() => {
+      const asked = bench.daemon.api('DELETE', `P/repositories/${query}`).finally(() => {
         isAnswered = true;
       });
       await until('the call to wait for the lock', async () => {
@@ -193,11 +191,34 @@ describe('what people do to a repository', () => {
         return isAnswered || waiting.rows.length > 0;
       });
       assert.equal(isAnswered, false);
+      await act();
       return { answer: asked };
     });
     await other.close();
-    assert.equal((await answer).status, 204);
+    return answer;
+  }
+
+  it('is removed without what it owns only when no apply is under way', async () => {
+    const repo = await bench.repository('busy');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('busy-a') });
+    await bench.watch('busy');
+    assert.equal((await removedMeanwhile('busy?keepResources=true', async () => undefined)).status, 204);
     assert.ok(await has('busy-a'));
+  });
+
+  it('stays with all that it owns, and its removal says so, where its settings were changed meanwhile', async () => {
+    for (const name of ['owner', 'ownerless']) {
+      const repo = await bench.repository(name);
+      await repo.commit({ '.svc/agents/a.yaml': name === 'owner' ? agentFile('owner-a') : '' });
+      await bench.watch(name);
+      const change = () => bench.daemon.api('PATCH', `P/repositories/${name}`, { suspended: true });
+      const { status, body } = await removedMeanwhile(name, change);
+      assert.deepEqual([status, body['code']], [409, 'repository-changed']);
+      assert.equal((await bench.daemon.api('GET', `P/repositories/${name}`)).status, 200);
+    }
+    assert.ok(await has('owner-a'));
+    const quicker = `delete from svc.repositories where name = 'ownerless'`;
+    assert.equal((await removedMeanwhile('ownerless', () => bench.daemon.ctx.db.query(quicker))).status, 404);
   });
 
   it('refuses what cannot be a repository, naming the key and never the credential', async () => {
