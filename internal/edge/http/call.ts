@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import { errorCode } from '../../adapters/store/store.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { type Access, notVisible, resolveAccess, resolveSession, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -125,6 +126,27 @@ export async function mayStill(ctx: FlowContext, route: Route, request: FastifyR
     ctx.runtime.log.debug({ err: error, route: route.path }, 'http.right_not_seen');
     return true;
   }
+}
+
+/**
+ * What a call answers that has failed. Where what it names was removed under it, nothing was done, and it is told what it
+ * would have been told a moment later.
+ */
+export async function afterFailure(
+  ctx: FlowContext,
+  route: Route,
+  request: FastifyRequest,
+  error: unknown,
+): Promise<unknown> {
+  // A row names one that is not there any more.
+  if (errorCode(error) !== '23503') return error;
+  ctx.runtime.log.warn({ err: error, requestId: request.id, route: route.path }, 'http.removed_meanwhile');
+  try {
+    await authorize(ctx, route, request, new FailureLimit(), true);
+  } catch (refusal) {
+    return refusal;
+  }
+  return new Fault('conflict', 'removed-meanwhile', 'Something that this names was removed just now; look again.');
 }
 
 /** What is known of a request before its body is read. */

@@ -11,7 +11,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FlowContext } from '../../flows/context.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
 import { messagesTable } from '../../domain/messages.ts';
-import { authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
+import { afterFailure, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, typeOf } from './large-body.ts';
@@ -269,7 +269,9 @@ function addRoute(
     handler: async (request, reply) => {
       if (route.rawBody !== true) request.body = await checkLargeBody(request.body, route.takesTexts === true);
       const call = makeCall(begunOf(request), route, request, () => goneOf(reply, draining));
-      const answer = await route.handle(call);
+      const answer = await route.handle(call).catch(async (error: unknown) => {
+        throw await afterFailure(ctx(), route, request, error);
+      });
       return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));
     },
   });

@@ -207,6 +207,7 @@ export async function setDisabled(
     const found = await findServiceAccount(tx, orgId, account(given.account));
     if (found === undefined) throw notVisible();
     const row = await disableServiceAccount(tx, found.id, given.disabled ? ctx.runtime.now() : null);
+    if (row === undefined) throw notVisible();
     const action = given.disabled ? 'service_account_disabled' : 'service_account_enabled';
     await audit(tx, actor, { orgId }, action, { name: row.name });
     return row;

@@ -96,14 +96,18 @@ export async function findServiceAccount(
   return rows[0];
 }
 
-/** Disabled, none of its tokens is valid; enabled again, those that were valid are. */
-export async function disableServiceAccount(tx: Sql, principalId: string, at: Date | null): Promise<PrincipalRow> {
+/** Disabled, none of its tokens is valid; enabled again, those that were valid are. Undefined where it is gone. */
+export async function disableServiceAccount(
+  tx: Sql,
+  principalId: string,
+  at: Date | null,
+): Promise<PrincipalRow | undefined> {
   const { rows } = await tx.query<PrincipalRow>(
     `update svc.principals p set disabled_at = case when $2::timestamptz is null then null else coalesce(disabled_at, $2::timestamptz) end
      where p.id = $1::uuid returning ${principalColumns}`,
     [principalId, at],
   );
-  return rows[0] as PrincipalRow;
+  return rows[0];
 }
 
 /** Its tokens and memberships go with it. */

@@ -269,8 +269,9 @@ describe('secrets over HTTP', () => {
         and query like '%''resync'' from due%'`;
       const written = await db.tx(async (tx) => {
         await tx.query('delete from svc.repositories where id = $1::uuid', [String(repository['id'])]);
-        const writing = put('A', { value: 'v' }, base);
-        while ((await db.query(waits)).rowCount === 0);
+        let isAnswered = false;
+        const writing = put('A', { value: 'v' }, base).finally(() => (isAnswered = true));
+        while (!isAnswered && (await db.query(waits)).rowCount === 0);
         return { writing };
       });
       status(await written.writing, 201);

@@ -226,3 +226,57 @@ test('a connection that receivers speak through says whom nobody tells any more'
   await daemon.api('DELETE', 'P/receivers/alarms');
   await daemon.api('DELETE', 'P/connections/team');
 });
+
+test('what is added to something that is being removed answers as if it came a moment later', async () => {
+  const { db } = daemon.database;
+  const made = async (path: string, body: object) => (await daemon.api('POST', path, body)).body;
+  /** Asks for something while `removal` is not committed, which it is once what is asked waits for it. */
+  const meanwhile = async (removal: string, id: string, ...asked: Parameters<TestDaemon['api']>) => {
+    const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    const { answer } = await db.tx(async (tx) => {
+      await tx.query(removal, [id]);
+      let isAnswered = false;
+      const asking = daemon.api(...asked).finally(() => (isAnswered = true));
+      while (!isAnswered && (await db.query(waits)).rowCount === 0);
+      return { answer: asking };
+    });
+    const { status, body } = await answer;
+    return [status, body['code']];
+  };
+  const O = '/api/v1/orgs/default';
+  for (const [path, body] of Object.entries({
+    'service-accounts': { name: 'late' },
+    members: { email: 'late@example.org' },
+    'secrets/late': { value: 'v' },
+  })) {
+    const org = String((await made('/api/v1/orgs', { slug: 'brief' }))['id']);
+    const method = path.startsWith('secrets') ? 'PUT' : 'POST';
+    const removal = 'delete from svc.orgs where id = $1::uuid';
+    assert.deepEqual(await meanwhile(removal, org, method, `/api/v1/orgs/brief/${path}`, body), [404, 'not-found']);
+  }
+
+  const account = async (name: string) => String((await made(`${O}/service-accounts`, { name }))['id']);
+  const ended = 'delete from svc.principals where id = $1::uuid';
+  const off = { disabled: true };
+  assert.deepEqual(
+    await meanwhile(ended, await account('one'), 'PATCH', `${O}/service-accounts/one`, off),
+    [404, 'not-found'],
+    'an account is not disabled that is gone',
+  );
+  const forTwo = { serviceAccount: 'two', name: 'ci' };
+  assert.deepEqual(
+    await meanwhile(ended, await account('two'), 'POST', `${O}/tokens`, forTwo),
+    [409, 'removed-meanwhile'],
+    'nor does it get a token',
+  );
+  await account('three');
+  const { token } = (await made(`${O}/tokens`, { serviceAccount: 'three', name: 'ci' })) as unknown as {
+    token: string;
+  };
+  const { body: me } = await daemon.api('GET', '/api/v1/me', undefined, { token });
+  assert.deepEqual(
+    await meanwhile(ended, String(me['id']), 'POST', '/api/v1/tokens', { name: 'own' }, { token }),
+    [401, 'invalid-token'],
+    'nor can it make itself one',
+  );
+});
