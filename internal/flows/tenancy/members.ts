@@ -18,6 +18,7 @@ import {
   deleteMember,
   findMember,
   hasOtherAdmin,
+  holdOrgPrincipal,
   type Membership,
   type MemberRow,
   putMember,
@@ -98,7 +99,8 @@ export async function setProjectMember(
 ): Promise<MemberRow> {
   return ctx.db.tx(async (tx) => {
     const principal = await named(tx, membership.orgId, who);
-    if (principal === undefined) throw nobody();
+    // Whoever leaves the organization leaves its projects, this one too.
+    if (principal === undefined || !(await holdOrgPrincipal(tx, membership.orgId, principal.id))) throw nobody();
     const member = await putMember(tx, membership, principal.id, role);
     await audit(tx, actor, membership, 'set', { name: principal.name, role });
     return member;

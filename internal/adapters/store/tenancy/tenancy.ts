@@ -289,6 +289,20 @@ export async function putMember(
   return rows[0] as MemberRow;
 }
 
+/**
+ * Whether a principal is a member or a service account of an organization, and stays it until the end of the transaction:
+ * whoever is being removed is waited for.
+ */
+export async function holdOrgPrincipal(tx: Sql, orgId: string, principalId: string): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `with m as (select from svc.org_members where org_id = $1::uuid and principal_id = $2::uuid for key share),
+       p as (select from svc.principals where org_id = $1::uuid and id = $2::uuid for key share)
+     select from m union all select from p`,
+    [orgId, principalId],
+  );
+  return rowCount > 0;
+}
+
 /** The removed member, or undefined. Whoever leaves an organization leaves its projects as well. */
 export async function deleteMember(
   tx: Sql,

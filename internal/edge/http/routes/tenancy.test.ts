@@ -279,4 +279,13 @@ test('what is added to something that is being removed answers as if it came a m
     [401, 'invalid-token'],
     'nor can it make itself one',
   );
+
+  const leaver = String((await made(`${O}/members`, { email: 'leaver@example.org' }))['principalId']);
+  const left = 'delete from svc.org_members where principal_id = $1::uuid';
+  assert.deepEqual(
+    await meanwhile(left, leaver, 'POST', 'P/members', { principalId: leaver, role: 'admin' }),
+    [422, 'unknown-principal'],
+    'who leaves the organization gets no role in its projects',
+  );
+  assert.ok(!JSON.stringify((await daemon.api('GET', 'P/members')).body).includes(leaver));
 });
