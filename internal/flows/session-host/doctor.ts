@@ -1,5 +1,6 @@
 // What is wrong with running sessions, and what to do about each (`svc doctor`). Reads only.
 
+import { variableOf } from '../../adapters/harness/harness.ts';
 import { findSessionTroubles, type SessionTroubles } from '../../adapters/store/sessions/session-troubles.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
 import { endedTheProcess } from '../in-hand.ts';
@@ -124,19 +125,26 @@ async function checkLeft(ctx: FlowContext): Promise<SessionCheck[]> {
   return [{ name: 'sandbox', status: 'warning', message, hint: 'svc sandbox reap' }];
 }
 
-async function checkHarnesses({ host }: FlowContext, { agents, waiting }: SessionTroubles): Promise<SessionCheck[]> {
+async function checkHarnesses(
+  { host, config }: FlowContext,
+  { agents, waiting }: SessionTroubles,
+): Promise<SessionCheck[]> {
   if (host === undefined) return [];
+  const commands = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
   const checks: SessionCheck[] = [];
   for (const harness of new Set([...agents, ...waiting].map((one) => one.harness))) {
     const program = await host.program(harness);
     if (!('missing' in program)) continue;
     const held = waiting.find((one) => one.harness === harness)?.sessions ?? 0;
     const sessions = held === 0 ? 'no session waits for it yet' : `${held} session${held === 1 ? ' waits' : 's wait'}`;
+    const install = `svc harness install ${harness}`;
     checks.push({
       name: 'harness',
       status: held === 0 ? 'warning' : 'error',
       message: `${program.missing} (${sessions})`,
-      hint: `svc harness install ${harness}`,
+      // What is configured goes before what is installed.
+      hint:
+        commands[harness] === undefined ? install : `correct ${variableOf(harness)}, or leave it out and: ${install}`,
     });
   }
   return checks;

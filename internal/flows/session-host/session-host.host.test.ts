@@ -233,6 +233,10 @@ describe('what an operator sees of sessions', () => {
         String(failing.body['reasonText']),
         /^the command of harness-a, .*agent\.sh, is no program that can be run here$/,
       );
+      // One that is installed would not be taken: what is configured goes before it.
+      const { body } = await late.daemon.api('GET', 'P/doctor');
+      const found = (body['checks'] as { name: string; hint?: string }[]).find(({ name }) => name === 'harness');
+      assert.equal(found?.hint, 'correct SVC_HARNESS_A_COMMAND, or leave it out and: svc harness install harness-a');
       await writeFile(program, `#!/bin/sh\nexec ${scriptedAgent.join(' ')}\n`);
       await chmod(program, 0o755);
       await late.until(session, (view) => view.state === 'idle' && view.said === 'found');
