@@ -10,6 +10,7 @@ import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, t
 import type { GitObject } from './objects.ts';
 import { inPieces, PackBytes } from './pack-bytes.ts';
 import { type BaseLookup, readPack } from './pack-reader.ts';
+import { whyUnreachable } from './why-unreachable.ts';
 import {
   type Capabilities,
   fetchedPack,
@@ -192,16 +193,7 @@ export class GitHttp {
     const cause = rootCause(error);
     if (cause instanceof PrivateAddressError) return unreachable(cause.message, error);
     const code = (cause as { code?: unknown }).code;
-    const words: Record<string, string> = {
-      UND_ERR_HEADERS_TIMEOUT: 'it did not answer in time',
-      UND_ERR_BODY_TIMEOUT: 'it stopped sending in the middle of an answer',
-      UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
-      UND_ERR_SOCKET: 'the connection was cut',
-      ENOTFOUND: 'the name is not known',
-      ECONNREFUSED: 'the connection is refused',
-    };
-    const why = words[String(code)] ?? `the connection failed${typeof code === 'string' ? ` (${code})` : ''}`;
-    return unreachable(`${url.host} cannot be reached: ${why}`, error);
+    return unreachable(`${url.host} cannot be reached: ${whyUnreachable(code)}`, error);
   }
 }
 

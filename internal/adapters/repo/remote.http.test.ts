@@ -168,7 +168,13 @@ test('an own certificate authority is trusted when given, and credentials never 
   const home = await tlsServer(t, root);
   const away = await tlsServer(t, root);
   const network = { allowPrivate: true, ca: `${home.ca}\n${away.ca}` };
-  await assert.rejects(remote(t, home.server.url('r.git')).resolve(), condition('unreachable'));
+  await assert.rejects(
+    remote(t, home.server.url('r.git')).resolve(),
+    condition(
+      'unreachable',
+      /its certificate is not trusted \(DEPTH_ZERO_SELF_SIGNED_CERT\): .*NODE_EXTRA_CA_CERTS=FILE/,
+    ),
+  );
   const credentials = async () => ({ token: 'very-secret' });
   assert.equal((await remote(t, home.server.url('r.git'), { network, credentials }).resolve()).commit, commit);
   home.server.log.length = 0;
