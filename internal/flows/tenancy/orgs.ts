@@ -120,7 +120,7 @@ export async function changeOrg(
 export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: string; slug: string }): Promise<void> {
   await ctx.db.tx(async (tx) => {
     await requireNotFirst(tx, org.id);
-    if (!(await deleteEmptyOrg(tx, org.id))) throw orgNotEmpty();
+    if (!(await deleteEmptyOrg(tx, org.id))) throw (await hasProjects(tx, org.id)) ? orgNotEmpty() : notVisible();
     await recordAudit(tx, {
       orgId: org.id,
       projectId: null,
@@ -199,7 +199,7 @@ const deletionWaitMs = 1_000;
 /** With everything that lies in it, which may take its time. The audit stays with the organization. */
 export async function removeProject(ctx: FlowContext, actor: Actor, project: ProjectRef): Promise<void> {
   await ctx.db.tx(async (tx) => {
-    await markDeleted(tx, project.id);
+    if (!(await markDeleted(tx, project.id))) throw notVisible();
     await recordAudit(tx, {
       orgId: project.orgId,
       projectId: project.id,

@@ -26,18 +26,20 @@ export const slicedTables = [
   'agent_revisions',
 ] as const;
 
-/** Marks a project as being deleted. What opens its secrets is gone with this. */
-export async function markDeleted(tx: Sql, projectId: string): Promise<void> {
-  await tx.query(
+/** Marks a project as being deleted; false where it is already. What opens its secrets is gone with this. */
+export async function markDeleted(tx: Sql, projectId: string): Promise<boolean> {
+  const { rowCount } = await tx.query(
     `update svc.projects set deleted_at = now(), archived_at = coalesce(archived_at, now()),
          slug = 'deleted-' || replace(id::text, '-', '')
       where id = $1::uuid and deleted_at is null`,
     [projectId],
   );
+  if (rowCount === 0) return false;
   await tx.query('delete from svc.project_members where project_id = $1::uuid', [projectId]);
   await tx.query('delete from svc.secrets where project_id = $1::uuid', [projectId]);
   await tx.query('delete from svc.oauth_tokens where project_id = $1::uuid', [projectId]);
   await tx.query('delete from svc.receivers where project_id = $1::uuid', [projectId]);
+  return true;
 }
 
 /** Projects that are being deleted, at most ten, the longest first. */

@@ -80,21 +80,22 @@ export async function updateOrg(
 ): Promise<OrgRow | undefined> {
   const { rows } = await tx.query<OrgRow>(
     `update svc.orgs o set slug = coalesce($2::text, slug), name = coalesce($3::text, name)
-     where o.id = $1::uuid returning ${orgColumns}`,
+     where o.id = $1::uuid and deleted_at is null returning ${orgColumns}`,
     [orgId, change.slug ?? null, change.name ?? null],
   );
   return rows[0];
 }
 
 /**
- * False when the organization still has projects that somebody can find, and nothing is deleted. Waits for projects that are
+ * False when the organization still has projects that somebody can find, or is deleted already, and nothing is deleted. Waits for projects that are
  * being made. What it is found and entered by goes at once, its name is free; its own row goes with its last project.
  */
 export async function deleteEmptyOrg(tx: Sql, orgId: string): Promise<boolean> {
   await tx.query('select from svc.orgs where id = $1::uuid for update', [orgId]);
   const { rowCount } = await tx.query(
     `update svc.orgs o set slug = 'deleted-' || replace(id::text, '-', ''), deleted_at = now()
-      where o.id = $1::uuid and not exists (select from svc.projects where org_id = o.id and deleted_at is null)`,
+      where o.id = $1::uuid and deleted_at is null
+        and not exists (select from svc.projects where org_id = o.id and deleted_at is null)`,
     [orgId],
   );
   if (rowCount === 0) return false;
@@ -180,7 +181,7 @@ export async function updateProject(
     `update svc.projects j set slug = coalesce($2::text, slug), name = coalesce($3::text, name),
        archived_at = case $4::boolean when true then coalesce(archived_at, $5::timestamptz) when false then null else archived_at end,
        approvers = approvers || coalesce($6::jsonb, '{}'), notify = coalesce($7::boolean, notify)
-     where j.id = $1::uuid returning ${projectColumns}`,
+     where j.id = $1::uuid and deleted_at is null returning ${projectColumns}`,
     [
       projectId,
       change.slug ?? null,

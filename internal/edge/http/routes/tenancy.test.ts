@@ -289,3 +289,57 @@ test('what is added to something that is being removed answers as if it came a m
   );
   assert.ok(!JSON.stringify((await daemon.api('GET', 'P/members')).body).includes(leaver));
 });
+
+test('of several who delete or rename the same tenant at once one is answered that it is done, and it is noted once', async () => {
+  const { db } = daemon.database;
+  const O = '/api/v1/orgs/rush';
+  const { body: org } = await daemon.api('POST', '/api/v1/orgs', { slug: 'rush' });
+  const { body: project } = await daemon.api('POST', `${O}/projects`, { slug: 'p' });
+  /** Asks while somebody else has the row of what is asked about, until all wait for it. */
+  const together = async (
+    table: string,
+    id: unknown,
+    calls: readonly [method: string, path: string, body?: object][],
+  ) => {
+    const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    const { answers } = await db.tx(async (tx) => {
+      await tx.query(`select from svc.${table} where id = $1::uuid for update`, [String(id)]);
+      const asked: Promise<string>[] = [];
+      for (const [method, path, body] of calls) {
+        asked.push(
+          daemon.api(method, path, body).then((answer) => `${answer.status} ${String(answer.body?.['code'])}`),
+        );
+        while ((await db.query(waits)).rowCount < asked.length);
+      }
+      return { answers: asked };
+    });
+    return Promise.all(answers);
+  };
+  const gone = '404 not-found';
+  assert.deepEqual(
+    await together('projects', project['id'], [
+      ['DELETE', `${O}/projects/p`],
+      ['DELETE', `${O}/projects/p`],
+      ['PATCH', `${O}/projects/p`, { slug: 'kept' }],
+    ]),
+    ['204 undefined', gone, gone],
+  );
+  assert.equal((await daemon.api('POST', `${O}/projects`, { slug: 'kept' })).status, 201, 'the name is free');
+  assert.equal((await daemon.api('DELETE', `${O}/projects/kept`)).status, 204);
+  assert.deepEqual(
+    await together('orgs', org['id'], [
+      ['DELETE', O],
+      ['DELETE', O],
+      ['PATCH', O, { name: 'Kept' }],
+    ]),
+    ['204 undefined', gone, gone],
+  );
+  const { rows } = await db.query<{ action: string; n: number }>(
+    `select action, count(*)::int as n from svc.audit where org_id = $1::uuid and action like '%.deleted' group by action order by action`,
+    [String(org['id'])],
+  );
+  assert.deepEqual(rows, [
+    { action: 'org.deleted', n: 1 },
+    { action: 'project.deleted', n: 2 },
+  ]);
+});
