@@ -18,7 +18,7 @@ before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'svc-long-'));
   daemon = await startTestDaemon({ config: { roles: ['api', 'sync'] } });
   browser = await startBrowser();
-  const more = `triggers: [{ kind: heartbeat, cron: '0 14 * * *', message: Digest., routing: { kind: spawn } }]\n`;
+  const more = `triggers: [{ kind: heartbeat, cron: '0 14 * * *', message: Digest., routing: { kind: spawn } }, { event: webhook.received, endpoint: ${long}, auth: { kind: none }, routing: { kind: spawn } }]\n`;
   const text = agentText(long, 'Sort what comes in by what it asks for.'.repeat(20), `${more}env: { ${long}: on }\n`);
   const files = [{ path: `.svc/agents/${long}.yaml`, content: text }];
   assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
@@ -67,6 +67,20 @@ test('an agent’s values are read in lines, however long the names of its file 
     await page.setViewportSize({ width, height: 720 });
     const box = (await value.boundingBox()) ?? assert.fail();
     assert.ok(box.width >= Math.min(320, width / 2), `${box.width} of ${width}`);
+  }
+  await context.close();
+});
+
+test('an event says by which endpoint it came within the page', async () => {
+  const { body: endpoint } = await daemon.api('GET', `P/endpoints/${long}`);
+  const posted = await fetch(String(endpoint['ingestUrl']), { method: 'POST', body: '{}' });
+  const { eventRecordId } = (await posted.json()) as { eventRecordId: string };
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/events/${eventRecordId}`, {});
+  await page.locator('.of a').waitFor();
+  for (const width of [800, 360]) {
+    await page.setViewportSize({ width, height: 720 });
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
   }
   await context.close();
 });
