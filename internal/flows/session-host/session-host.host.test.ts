@@ -235,7 +235,9 @@ describe('what an operator sees of sessions', () => {
       );
       // One that is installed would not be taken: what is configured goes before it.
       const { body } = await late.daemon.api('GET', 'P/doctor');
-      const found = (body['checks'] as { name: string; hint?: string }[]).find(({ name }) => name === 'harness');
+      const found = (body['checks'] as unknown as { name: string; hint?: string }[]).find(
+        ({ name }) => name === 'harness',
+      );
       assert.equal(found?.hint, 'correct SVC_HARNESS_A_COMMAND, or leave it out and: svc harness install harness-a');
       await writeFile(program, `#!/bin/sh\nexec ${scriptedAgent.join(' ')}\n`);
       await chmod(program, 0o755);
