@@ -3,11 +3,12 @@
 // of it, and goes on.
 
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import pg from 'pg';
 import {
   type Api,
@@ -140,6 +141,21 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   const target = join(data.path, 'b');
   // As something that carries files about may leave it.
   await chmod(join(saved, 'master.key'), 0o644);
+  // What cannot be put back leaves nothing behind that would refuse the one that can.
+  const torn = join(data.path, 'torn');
+  await mkdir(torn);
+  for (const file of await readdir(saved)) await copyFile(join(saved, file), join(torn, file));
+  const rows = gzipSync('no row of this table\n');
+  await writeFile(join(torn, 'svc.agents.copy.gz'), rows);
+  const { files: digests, ...rest } = await manifestOf(torn);
+  const digest = createHash('sha256').update(rows).digest('hex');
+  await writeFile(
+    join(torn, 'manifest.json'),
+    JSON.stringify({ ...rest, files: { ...digests, 'svc.agents.copy.gz': digest } }),
+  );
+  const failed = await callSvc(home.path, ['restore', torn, '--data-dir', target]);
+  assert.equal(failed.code, 1, failed.stdout);
+  assert.deepEqual(await readdir(target), []);
   const restored = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
   assert.equal(restored.code, 0, restored.stderr);
   assert.equal((await stat(join(target, 'master.key'))).mode & 0o777, 0o600);

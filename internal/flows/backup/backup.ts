@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { chmod, copyFile, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -23,6 +23,8 @@ import { Fault } from '../../domain/fault.ts';
 import { exists } from '../../base/files.ts';
 
 const format = 1;
+/** What an embedded database is below the data directory. */
+const embeddedFiles = ['postgres', 'postgres.log', 'postgres.password'];
 const keyFileText = 'master.key';
 const manifestFile = 'manifest.json';
 /** Where PostgreSQL 15 begins, the oldest that svcd runs on. */
@@ -46,15 +48,20 @@ export interface BackupInput {
   readonly log: Logger;
 }
 
-/** Runs `fn` with the address of the database: the embedded one that runs, or one that is started for the while. */
+/**
+ * Runs `fn` with the address of the database: the embedded one that runs, or one that is started for the while. `isNew`: it is
+ * not there yet, and where it could not be filled it is not there afterwards either.
+ */
 async function withDatabase<T>(
-  { config, log }: Omit<BackupInput, 'directory'>,
+  { config, log, isNew = false }: Omit<BackupInput, 'directory'> & { readonly isNew?: boolean },
   fn: (url: string) => Promise<T>,
 ): Promise<T> {
   const { dataDir } = config;
   const given = config.databaseDirectUrl ?? config.databaseUrl ?? (await runningEmbedded(dataDir));
   if (given !== undefined) return fn(given);
   const lock = await lockDataDir(dataDir);
+  // Nobody else makes one while this is held.
+  const made = isNew && !(await exists(join(dataDir, 'postgres'))) ? embeddedFiles : [];
   try {
     const embedded = await startEmbedded({ dataDir, log });
     try {
@@ -62,6 +69,9 @@ async function withDatabase<T>(
     } finally {
       await embedded.stop();
     }
+  } catch (error) {
+    for (const name of made) await rm(join(dataDir, name), { recursive: true, force: true }).catch(() => undefined);
+    throw error;
   } finally {
     await lock.release();
   }
@@ -161,7 +171,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   const hasKey = keyFileText in manifest.files;
   if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  await withDatabase(input, async (url) => {
+  await withDatabase({ ...input, isNew: true }, async (url) => {
     await migrate(url, log, undefined, manifest.database.migrations);
     await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
   });
