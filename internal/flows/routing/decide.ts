@@ -9,6 +9,7 @@ import {
   type BindEffect,
   type Decision,
   route,
+  type RoutableTrigger,
   type RoutingResult,
   type SessionRef,
   type SpawnClaims,
@@ -24,7 +25,7 @@ import { bindingTargets } from '../../domain/spec.ts';
 import { attributed } from '../ingest/ingest.ts';
 import { isFull, type Plan } from './plan.ts';
 import { messageOf, refusedMount, startOf, type RenderInput } from './messages.ts';
-import type { RoutedTrigger, ProjectTriggers } from './triggers.ts';
+import type { ProjectTriggers, RoutedAgent, RoutedTrigger } from './triggers.ts';
 import {
   attributionsOn,
   hold,
@@ -131,10 +132,7 @@ function tieMarked({ state, plan }: RoutingContext, event: BatchEvent, target: T
 /** A decision as it is recorded: the core's words, and ours where a spawn was refused. */
 type Recorded = Omit<Decision, 'because'> & { readonly because: string | null };
 
-/**
- * Decides, and again without those whose session could not start: nobody may be delivered to a session that is not
- * made. What is refused is recorded as an error.
- */
+/** Decides one event on the state as it stands. */
 function decide(
   context: RoutingContext,
   event: BatchEvent,
@@ -144,27 +142,43 @@ function decide(
   const { attributions, input } = matched;
   const target = targetIn(event);
   const observed = observedIn(event);
+  return decideStartable(matched.triggers, input, (open) => {
+    const asked = { target, observed, attributions, matched: open, agent: context.triggers.agent };
+    return route({ key, target, attributions, observed, depth }, open, snapshotOf(context.state, asked));
+  });
+}
+
+/** A trigger that may start a session of its agent. */
+type Starting = RoutableTrigger & { readonly owner: Pick<RoutedAgent, 'mounts'> };
+
+/**
+ * Decides, and again without those whose session could not start: nobody may be delivered to a session that is not
+ * made. What is refused is recorded as an error.
+ */
+export function decideStartable<T extends Starting>(
+  triggers: readonly T[],
+  input: RenderInput,
+  decideOn: (open: readonly T[]) => RoutingResult,
+): { result: RoutingResult; refused: Recorded[] } {
   const refused = new Map<string, Recorded>();
   for (;;) {
-    const open =
-      refused.size === 0 ? matched.triggers : matched.triggers.filter((one) => !refused.has(triggerKey(one)));
-    const asked = { target, observed, attributions, matched: open, agent: context.triggers.agent };
-    const result = route({ key, target, attributions, observed, depth }, open, snapshotOf(context.state, asked));
+    const open = refused.size === 0 ? triggers : triggers.filter((one) => !refused.has(triggerKey(one)));
+    const result = decideOn(open);
     const before = refused.size;
     const triggerOf = finderOf(open);
     for (const decision of result.decisions) {
       const trigger = decision.spawn === null ? undefined : triggerOf(decision);
-      const because = trigger === undefined ? null : refusedMount(trigger, input);
+      const because = trigger === undefined ? null : refusedMount(trigger.owner, input);
       if (because !== null) refused.set(decision.trigger, refusal(decision, because));
     }
     if (refused.size === before) return { result, refused: [...refused.values()] };
   }
 }
 
-type Finder = (decision: Pick<Recorded, 'trigger' | 'agentId' | 'ordinal'>) => RoutedTrigger | undefined;
+type Finder<T> = (decision: Pick<Recorded, 'trigger' | 'agentId' | 'ordinal'>) => T | undefined;
 
 /** The trigger that a decision is of; thousands may fire for one event. */
-function finderOf(triggers: readonly RoutedTrigger[]): Finder {
+function finderOf<T extends RoutableTrigger>(triggers: readonly T[]): Finder<T> {
   if (triggers.length <= 8) {
     return ({ agentId, ordinal }) => triggers.find((one) => one.ordinal === ordinal && one.agentId === agentId);
   }
@@ -197,7 +211,7 @@ class DecisionApplier {
   readonly #context: RoutingContext;
   readonly #event: BatchEvent;
   readonly #input: RenderInput;
-  readonly #triggerOf: Finder;
+  readonly #triggerOf: Finder<RoutedTrigger>;
   /** Bytes of text that this event may still lead to. */
   #textLeft = eventTextMax;
   /** Session id by the trigger whose decision made it. */

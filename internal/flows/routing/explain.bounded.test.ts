@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { applyAgents, hook, post, settled } from './routing-testkit.ts';
+import { applyAgents, codehostDoor, hook, post, routesOf, settled } from './routing-testkit.ts';
 
 let daemon: TestDaemon;
 let path: string;
@@ -66,4 +66,76 @@ test('an explanation has at most 4 MiB, says that there is more, and costs littl
       }
     }
   }
+});
+
+describe('what is explained of a pull request is what routing then does', () => {
+  const event = 'codehost.pull_request.opened';
+  let arrive: (event: string, body: object) => Promise<string>;
+  before(async () => {
+    arrive = await codehostDoor(daemon);
+  });
+  const only = (agent: string, spec: object) => applyAgents(daemon.api, { [agent]: spec }, true);
+  const explained = async (payload: object): Promise<string[]> => {
+    const { status, body } = await daemon.api('POST', 'P/triggers/explain', { event, payload });
+    assert.equal(status, 200, JSON.stringify(body));
+    const told = body['triggers'] as unknown as { ordinal: number; decision: string | null }[];
+    return told.flatMap((one) => (one.decision === null ? [] : [`${one.ordinal} ${one.decision}`]));
+  };
+  const asked = (pullRequest: object): object => ({ codehost: { repository: { fullName: 'o/r' }, pullRequest } });
+  const routed = async (pullRequest: object): Promise<string[]> => {
+    const ann = { login: 'ann', id: 1, type: 'User' };
+    const base = { ref: 'main', sha: 'b' };
+    const id = await arrive('pull_request', {
+      action: 'opened',
+      repository: { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } },
+      sender: ann,
+      pull_request: { title: 'A change', body: '', state: 'open', user: ann, labels: [], base, ...pullRequest },
+    });
+    return (await routesOf(daemon.ctx.db, id)).map((one) => `${one.ordinal} ${one.decision}`);
+  };
+
+  test('with the sessions that are there: bound, in the slot, tied to it', async () => {
+    await only('told', {
+      concurrency: 1,
+      triggers: [
+        { event, routing: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
+        { event, routing: { kind: 'deliver' } },
+        { event, routing: { kind: 'spawn' } },
+        {
+          event,
+          where: { '$.svc.attributions': { exists: true } },
+          routing: { kind: 'deliver', routeBy: { kind: 'allLiveSessions' } },
+        },
+      ],
+    });
+    for (const decisions of [
+      ['0 unmatched-spawn', '1 unmatched-drop', '2 converted'],
+      ['0 deliver', '1 deliver', '2 converted', '3 deliver'],
+    ]) {
+      const said = await explained(asked({ number: 1 }));
+      assert.deepEqual(await routed({ number: 1, head: { ref: 'topic', sha: 'a' } }), decisions);
+      assert.deepEqual(said, decisions);
+    }
+    // Of a target that the payload does not name nobody holds anything; the slot is the agent's all the same.
+    assert.deepEqual(await explained({}), ['0 converted', '1 deliver', '2 converted']);
+  });
+
+  test('where a mount has no ref to be cloned at', async () => {
+    const ref = '{{ payload.codehost.pullRequest.head.ref }}';
+    await only('mounted', {
+      mounts: [{ kind: 'git', repository: 'o/r', mountPath: '/w', ref }],
+      triggers: [
+        { event, routing: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
+        { event, routing: { kind: 'spawn' } },
+      ],
+    });
+    for (const [pullRequest, decisions] of [
+      [{ number: 2, head: { sha: 'a' } }, ['0 unmatched-error', '1 unmatched-error']],
+      [{ number: 3, head: { sha: 'a', ref: 'topic' } }, ['0 unmatched-spawn', '1 spawn']],
+    ] as const) {
+      const said = await explained(asked(pullRequest));
+      assert.deepEqual(await routed(pullRequest), decisions);
+      assert.deepEqual(said, decisions);
+    }
+  });
 });

@@ -23,7 +23,8 @@ import { utf8Size } from '../../domain/utf8.ts';
 import { messageOf } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { attributed, routedPayload } from '../ingest/ingest.ts';
-import { observedIn } from './decide.ts';
+import { decideStartable, observedIn } from './decide.ts';
+import type { RenderInput } from './messages.ts';
 import {
   type AskingTrigger,
   attributionsOn,
@@ -32,6 +33,7 @@ import {
   type RoutingState,
   snapshotOf,
 } from './routing-state.ts';
+import type { RoutedAgent } from './triggers.ts';
 
 export interface TriggerExplanation {
   readonly agent: string;
@@ -77,7 +79,7 @@ export interface Question {
   readonly endpoint?: string | undefined;
 }
 
-type Scoped = AskingTrigger;
+type Scoped = AskingTrigger & { readonly owner: RoutingAgent & Pick<RoutedAgent, 'mounts'> };
 
 /** `through`: how the place that a trigger listens through is named where the event is. */
 const scoped = (row: ActiveTrigger, through: string | null): Scoped => ({
@@ -118,7 +120,7 @@ async function explainAsked(
   const brought = objectAt(asked['svc'])['attributions'] !== undefined;
   const payload = brought ? asked : (attributed(asked, standing.attributions.map(asJson)) as JsonObject);
   const all = explain(triggers, { key, scope: endpoint, payload });
-  const would = await decideNow(tx, standing, { key, depth: 0 }, firingOf(all));
+  const would = await decideNow(tx, standing, { id: noEvent, key, depth: 0, payload }, firingOf(all));
   return withinAnswer(all.map((one) => tell(one, would)));
 }
 
@@ -157,7 +159,7 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
   const all = explain(triggers, { key: event.key, scope, payload, isLarge: event.large !== undefined });
   const recorded = new Map(event.routes.map((one) => [triggerKey(one), one]));
   const firing = firingOf(all).filter((trigger) => !recorded.has(triggerKey(trigger)));
-  const would = await decideNow(tx, standing, event, firing);
+  const would = await decideNow(tx, standing, { ...event, payload }, firing);
   const told = all.map((one) => {
     const before = recorded.get(triggerKey(one.trigger));
     const now = tell(one, would);
@@ -167,14 +169,14 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
 }
 
 /** What stands where an event is, as it is asked about. */
-interface Standing {
+interface Surroundings {
   readonly target: Target | null;
   readonly observed: Target | null;
   readonly state: RoutingState;
   readonly attributions: readonly Attribution[];
 }
 
-async function standingOn(tx: RoutingTx, key: string, target: Target | null, payload: Json): Promise<Standing> {
+async function standingOn(tx: RoutingTx, key: string, target: Target | null, payload: Json): Promise<Surroundings> {
   const observed = observedIn({ key, payload });
   const state = await openRoutingState(
     tx,
@@ -186,15 +188,20 @@ async function standingOn(tx: RoutingTx, key: string, target: Target | null, pay
 /** What would follow now, by trigger. */
 async function decideNow(
   tx: RoutingTx,
-  { state, ...standing }: Standing,
-  { key, depth }: { readonly key: string; readonly depth: number },
+  { state, ...standing }: Surroundings,
+  { depth, ...input }: RenderInput & { readonly depth: number },
   firing: readonly Scoped[],
 ): Promise<ReadonlyMap<string, DecisionWord>> {
   await load(state, tx, firing);
-  const input = { ...standing, matched: firing, agent: () => undefined };
-  const { decisions } = route({ ...standing, key, depth }, firing, snapshotOf(state, input));
-  return new Map(decisions.map((one) => [one.trigger, one.decision]));
+  const { result, refused } = decideStartable(firing, input, (open) => {
+    const asked = { ...standing, matched: open, agent: () => undefined };
+    return route({ ...standing, key: input.key, depth }, open, snapshotOf(state, asked));
+  });
+  return new Map([...result.decisions, ...refused].map((one) => [one.trigger, one.decision]));
 }
+
+/** Stands for the id of an event that was not recorded. */
+const noEvent = '00000000-0000-0000-0000-000000000000';
 
 const asJson = (one: Attribution): Json => ({ ...one });
 
@@ -225,9 +232,10 @@ const tell = (
   }),
 });
 
-const agentOf = ({ agentId, agent, concurrency, bindings }: ActiveTrigger): RoutingAgent => ({
+const agentOf = ({ agentId, agent, concurrency, bindings, mounts }: ActiveTrigger): Scoped['owner'] => ({
   id: agentId,
   name: agent,
   bindings,
+  mounts,
   ...(concurrency !== null && { concurrency }),
 });

@@ -4,7 +4,7 @@
 import { deliveredMessage, displayTitle, startMessage } from '../../core/session/session.ts';
 import type { Json } from '../../domain/json.ts';
 import { renderRefs } from '../sessions/sessions.ts';
-import type { RoutedTrigger, ProjectTriggers } from './triggers.ts';
+import type { ProjectTriggers, RoutedAgent, RoutedTrigger } from './triggers.ts';
 
 /** An event as it is told: with its attributions in the payload. */
 export interface RenderInput {
@@ -45,7 +45,7 @@ export function startOf({ render, bytesMax }: Rendering, trigger: RoutedTrigger,
   const { owner } = trigger;
   const { text, hiddenContext, titleSeed } = startMessage(sourceOf(trigger, event, bytesMax), render);
   const title = displayTitle(owner.displayTitle, { titleSeed, payload: event.payload, fallback: owner.name }, render);
-  const rendered = refsOf(trigger, event);
+  const rendered = refsOf(owner, event);
   return { text, hiddenContext, title, mountRefs: rendered.ok ? rendered.refs : {} };
 }
 
@@ -58,13 +58,13 @@ export const messageOf = (
 ): string => deliveredMessage(sourceOf(trigger, event, bytesMax), render, isConverted);
 
 /** Against the session run input wrapper (docs/reference/compile.md#mounts). */
-const refsOf = ({ owner }: RoutedTrigger, { id, payload }: RenderInput) =>
-  renderRefs(owner.mounts, { triggerEventId: id, payload });
+const refsOf = ({ mounts }: Pick<RoutedAgent, 'mounts'>, { id, payload }: RenderInput) =>
+  renderRefs(mounts, { triggerEventId: id, payload });
 
 /** Why a session of the agent cannot start from this event, or null (docs/reference/compile.md#mounts: refused at spawn). */
-export function refusedMount(trigger: RoutedTrigger, event: RenderInput): string | null {
-  if (trigger.owner.mounts.length === 0) return null;
-  const rendered = refsOf(trigger, event);
+export function refusedMount(owner: Pick<RoutedAgent, 'mounts'>, event: RenderInput): string | null {
+  if (owner.mounts.length === 0) return null;
+  const rendered = refsOf(owner, event);
   if (rendered.ok) return null;
   const { mountPath, missing } = rendered;
   return `spawn refused: the ref of the mount ${mountPath} cannot be resolved, the event has no ${missing.join(', ')}`;

@@ -338,37 +338,4 @@ describe('pull requests and their sessions', () => {
     const { rows } = await daemon.ctx.db.query<object>(`select 1 from svc.checks where agent = 'odd'`);
     assert.deepEqual(rows, []);
   });
-
-  it('are met by an explanation as by an event: bound, in the slot, tied to the pull request', async () => {
-    const event = 'codehost.pull_request.opened';
-    const tied = { where: { '$.svc.attributions': { exists: true } } };
-    await only({
-      told: {
-        concurrency: 1,
-        triggers: [
-          { event, routing: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
-          { event, routing: { kind: 'deliver' } },
-          { event, routing: { kind: 'spawn' } },
-          { event, routing: { kind: 'deliver', routeBy: { kind: 'allLiveSessions' } }, ...tied },
-        ],
-      },
-    });
-    const explained = async (payload: object): Promise<string[]> => {
-      const { status, body } = await daemon.api('POST', 'P/triggers/explain', { event, payload });
-      assert.equal(status, 200, JSON.stringify(body));
-      const told = body['triggers'] as unknown as { ordinal: number; decision: string | null }[];
-      return told.flatMap((one) => (one.decision === null ? [] : [`told#${one.ordinal} ${one.decision}`]));
-    };
-    const payload = { codehost: { repository: { fullName: 'o/r' }, pullRequest: { number: 91 } } };
-    for (const decisions of [
-      ['told#0 unmatched-spawn', 'told#1 unmatched-drop', 'told#2 converted'],
-      ['told#0 deliver', 'told#1 deliver', 'told#2 converted', 'told#3 deliver'],
-    ]) {
-      const said = await explained(payload);
-      assert.deepEqual(await decided(await arrive('pull_request', opened(91))), decisions);
-      assert.deepEqual(said, decisions);
-    }
-    // Of a target that the payload does not name nobody holds anything; the slot is the agent's all the same.
-    assert.deepEqual(await explained({}), ['told#0 converted', 'told#1 deliver', 'told#2 converted']);
-  });
 });

@@ -3,7 +3,7 @@
 
 import type { CurrentTrigger, TriggerWrite, Writes } from '../../../core/plan/types.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import type { AgentSpec, Trigger } from '../../../domain/spec.ts';
+import type { AgentSpec, Mount, Trigger } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
 import { jsonbSlices } from '../schema/jsonb-slices.ts';
 import { hashOrDrift } from './drift.ts';
@@ -114,6 +114,8 @@ export interface ActiveTrigger {
   readonly spec: Trigger;
   readonly concurrency: 1 | null;
   readonly bindings: AgentSpec['bindings'];
+  /** Those of the agent that have a ref. */
+  readonly mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[];
 }
 
 /** A project's active triggers on any of these event keys, with what routing needs of their agents. */
@@ -126,7 +128,8 @@ export async function activeTriggersOn(
   const { rows } = await sql.query<ActiveTrigger>(
     `select t.agent_id as "agentId", a.name as agent, t.ordinal, t.event, t.endpoint_id as "endpointId",
             e.name as endpoint, t.connection_id as "connectionId", t.spec,
-            (a.spec -> 'concurrency')::int as concurrency, coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings
+            (a.spec -> 'concurrency')::int as concurrency, coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings,
+            jsonb_path_query_array(a.spec, '$.mounts[*] ? (exists(@.ref))') as mounts
        from svc.triggers t
        join svc.agents a on a.id = t.agent_id
        left join svc.endpoints e on e.id = t.endpoint_id
