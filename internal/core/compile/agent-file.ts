@@ -101,7 +101,7 @@ function compileDocument(
   const loaded = layering.entry(treeFile(path), document, baseOf(root));
   const costs = closure(loaded, report, record.dependencies);
   for (const [field, waiting] of loaded.layer.pending) {
-    if (!loaded.isIncomplete) report(appendWithoutBase(field, waiting));
+    if (!loaded.isIncomplete && !loaded.lostTexts.has(field)) report(appendWithoutBase(field, waiting));
   }
   const merged: MergedDocument = {
     file: path,

@@ -332,3 +332,24 @@ test('a value with an unknown variable is one error, whatever else it is not', (
   };
   assert.deepEqual(codes(compile(input(files))), ['variable-unknown', 'variable-unknown']);
 });
+
+test('a text that is missing leaves its own field alone open, and hides no other mistake', () => {
+  const files = {
+    '.svc/agents/a.yaml':
+      'name: a\nimports: ../fragments/f.yaml\nonReplace: {file: gone.md}\ninitialPrompt: {append: more}\nsystemPrompt: {append: more}\nremove: {env: X}\n',
+    '.svc/agents/b.yaml': `name: b\n${box}systemPrompt: {file: /gone.md}\nreplace: auto\nenv: {K: {optional: true}}\n`,
+    '.svc/fragments/f.yaml': 'initialPrompt: {file: gone.md}\n',
+  };
+  const told = compile(input(files)).diagnostics.map(({ file, line, code }) => `${file?.slice(5)}:${line} ${code}`);
+  assert.deepEqual(told, [
+    'agents/a.yaml:1 missing-environment',
+    'agents/a.yaml:1 missing-harness',
+    'agents/a.yaml:3 file-missing',
+    'agents/a.yaml:5 append-without-base',
+    'agents/a.yaml:6 remove-unmatched',
+    'agents/b.yaml:4 file-reference',
+    'agents/b.yaml:5 replace-requires-concurrency',
+    'agents/b.yaml:6 missing-field',
+    'fragments/f.yaml:1 file-missing',
+  ]);
+});

@@ -39,8 +39,10 @@ export interface Loaded {
   readonly imports: readonly Loaded[];
   /** Imports nested below this document. */
   readonly height: number;
-  /** True when something that it imports or loads could not be had, so that fields may be missing. */
+  /** True when something that it imports could not be had, so that fields may be missing. */
   readonly isIncomplete: boolean;
+  /** Fields whose text could not be had; nothing else is missing for that. */
+  readonly lostTexts: ReadonlySet<string>;
   /** True when its text or that of an import holds variables. */
   readonly usesScope: boolean;
   /** False when a cycle or the depth limit cut it: then it holds for one agent only. */
@@ -69,6 +71,7 @@ interface Draft {
   readonly imports: Loaded[];
   height: number;
   isIncomplete: boolean;
+  readonly lostTexts: Set<string>;
   usesScope: boolean;
   isShareable: boolean;
   variables: Range | null;
@@ -82,6 +85,7 @@ const newDraft = (ref: FileRef, dependencies: Dependency[], isIncomplete: boolea
   imports: [],
   height: 0,
   isIncomplete,
+  lostTexts: new Set(),
   usesScope: false,
   isShareable: true,
   variables: null,
@@ -176,6 +180,7 @@ export class Layering {
     draft.imports.push(loaded);
     draft.height = Math.max(draft.height, loaded.height + 1);
     draft.isIncomplete ||= loaded.isIncomplete;
+    for (const field of loaded.lostTexts) draft.lostTexts.add(field);
     draft.usesScope ||= loaded.usesScope;
     draft.isShareable &&= loaded.isShareable;
     if (loaded.variables !== null) {
@@ -252,20 +257,20 @@ export class Layering {
   #loadText(draft: Draft, one: Import, isImported: boolean): string | null {
     if (isImported && holdsVariable(one.text)) return fail(draft, one, null);
     if (one.text.trim() === '' || isAbsoluteOrUrl(one.text)) {
-      return fail(draft, one, {
+      return failText(draft, one, {
         code: 'file-reference',
         message: `A file must be a relative path: ${shown(one.text)}`,
       });
     }
     const ref = resolveBeside(draft.ref, one.text, this.#input.root);
-    if (ref === null) return fail(draft, one, outside(draft.ref, one.text));
+    if (ref === null) return failText(draft, one, outside(draft.ref, one.text));
     const found = this.#files.find(ref, draft.dependencies);
     if (found.kind !== 'file')
-      return fail(draft, one, lookUpProblem(found, ref, one.text, 'file-missing', this.#files));
+      return failText(draft, one, lookUpProblem(found, ref, one.text, 'file-missing', this.#files));
     const decoded = this.#files.text(ref, found.bytes);
     if (!decoded.ok) {
       draft.findings.push(decoded.finding);
-      draft.isIncomplete = true;
+      draft.lostTexts.add(one.path);
       return null;
     }
     if (!isImported) return decoded.text;
@@ -288,10 +293,18 @@ const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedRep
 /** A path of an imported document in which a variable is left: the variable has been reported, and the path says nothing. */
 const holdsVariable = (path: string): boolean => /\{\{\s*\$/.test(path);
 
-/** Reports a problem at an import or `file:`; without one it is only noted that something is missing. */
+/** Reports a problem at an import; without one it is only noted that something is missing. */
 function fail(draft: Draft, one: Import, problem: (ImportProblem & { readonly once?: string }) | null): null {
   draft.isIncomplete = true;
   if (problem !== null) draft.findings.push({ severity: 'error', ...problem, range: one.range, path: one.path });
+  return null;
+}
+
+/** The same of a `file:`, which leaves out the one field that is its text; without a problem it may yet come. */
+function failText(draft: Draft, one: Import, problem: ImportProblem | null): null {
+  if (problem === null) return fail(draft, one, null);
+  draft.lostTexts.add(one.path);
+  draft.findings.push({ severity: 'error', ...problem, range: one.range, path: one.path });
   return null;
 }
 
