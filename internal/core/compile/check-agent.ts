@@ -9,7 +9,6 @@ import {
   type EndpointAuth,
   type EnvironmentSpec,
   type Harness,
-  type Mount,
   type ReasoningEffort,
   resourceNamePattern,
 } from '../../domain/spec.ts';
@@ -239,9 +238,8 @@ function readBody(
   const { catalog } = input;
   const model = optional(check, root, 'model', (_, at) => checkModel(check, at, harness, catalog));
   const hasModel = root.node.entries.has('model');
-  const before = check.errors;
-  const mounts = optional(check, root, 'mounts', checkMounts) ?? [];
-  const soundMounts: readonly Mount[] | undefined = check.errors === before ? mounts : undefined;
+  const { mounts, isGrantKnown } = optional(check, root, 'mounts', checkMounts) ?? { mounts: [], isGrantKnown: true };
+  const granting = isGrantKnown ? mounts : undefined;
   const replace = checkReplace(check, root);
   const declared = optional(check, root, 'bindings', checkBindings);
   const inline = triggers.flatMap((draft) => draft.routing?.inline ?? []);
@@ -259,7 +257,7 @@ function readBody(
     model,
     mounts,
     tools:
-      optional(check, root, 'tools', (_, at) => checkTools(check, at, { harness, mounts: soundMounts, catalog })) ?? {},
+      optional(check, root, 'tools', (_, at) => checkTools(check, at, { harness, mounts: granting, catalog })) ?? {},
     triggers: triggers.flatMap((draft) => draft.triggers),
     replace,
     bindings: foldBindings(check, declared, inline),

@@ -11,23 +11,40 @@ import { readFields, reading, readVariant } from './read-field.ts';
 import type { Check, MapRef, Reader, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, items, pathOf, strict, wrong } from './read.ts';
 
-export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
+export interface MountsDraft {
+  readonly mounts: readonly Mount[];
+  /** False where what they grant could not be read, so that nobody is blamed for lacking it. */
+  readonly isGrantKnown: boolean;
+}
+
+export const checkMounts: Reader<MountsDraft> = (check, spot) => {
   const byPath = new Map<string, NodeRef>();
   const mounts: Mount[] = [];
-  for (const item of items(check, spot, 'a list of mounts') ?? []) {
+  const list = items(check, spot, 'a list of mounts');
+  let isGrantKnown = list !== undefined;
+  const auth: Reader<unknown> = (_, at) => {
+    const before = check.errors;
+    const read = checkAuth(check, at);
+    isGrantKnown &&= check.errors === before;
+    return read;
+  };
+  for (const item of list ?? []) {
+    const before = check.errors;
     const found = strict(check, item, keysOf(mount));
+    // A key that is unknown may have been meant for the one that grants.
+    isGrantKnown &&= check.errors === before || found?.node.entries.has('auth') === true;
     if (found === undefined) continue;
     const read = readFields(check, found, mount.fields, {
       repository: repositoryName,
       mountPath: outsidePath,
       ref: mountRef,
-      auth: checkAuth,
+      auth,
     });
     checkTaken(check, found, byPath);
     // Where something of it is wrong, nothing of the mounts is used.
     mounts.push(compact<Mount>(read as Mount));
   }
-  return mounts;
+  return { mounts, isGrantKnown };
 };
 
 /** Where the sandbox has its own files: a mount in or above one of these would stand in for them. */
@@ -123,7 +140,6 @@ const checkAuth: Reader<unknown> = (check, spot) =>
   readVariant(check, spot, mountAuth, { capabilities: checkCapabilities })?.fields;
 
 const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
-  const before = check.errors;
   const found = strict(check, spot, keysOf(capabilities), capabilities.what);
   if (found === undefined) return undefined;
   // What was not read is an error by now, and what was not written has its default.
@@ -135,8 +151,9 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
     const place = { range: contents.node.range, path: pathOf(contents.trail) };
     check.report({ severity: 'warning', code: 'mount-not-cloned', message, ...place });
   }
-  if (check.errors > before || granted.merge !== 'write') return granted;
-  if (granted.contents === 'write' && granted.pullRequests === 'write') return granted;
+  // A level that was not read is none of these.
+  const tooLow = [granted.contents, granted.pullRequests].some((level) => level === 'none' || level === 'read');
+  if (granted.merge !== 'write' || !tooLow) return granted;
   const merge = field(found, 'merge') as NodeRef;
   const message = 'merge: write requires both contents: write and pullRequests: write';
   return fault(check, 'mount-capabilities', message, merge.key, pathOf(merge.trail));

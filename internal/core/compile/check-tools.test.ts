@@ -61,6 +61,10 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [app('capabilities: {contents: read, §merge: write}'), 'mount-capabilities'],
   [app('capabilities: {pullRequests: none, §merge: write}'), 'mount-capabilities'],
   [
+    app('capabilities: {contents: read, issues: §all, §merge: write, §deploy: x}'),
+    'mount-capabilities mount-capabilities unknown-key',
+  ],
+  [
     'mounts: [{kind: git, repository: a/b, mountPath: §/m}, {kind: git, repository: a/c, mountPath: §/m/}]\n',
     'mount-conflict',
   ],
@@ -123,6 +127,13 @@ const refused: readonly (readonly [body: string, codes: string, message?: string
   [tool('kind: codehost, tools: [§constructor]'), 'tool-unknown'],
   [tool('kind: codehost, tools: [§merge_pull_request]'), 'tool-capability'],
   [tool('kind: codehost, tools: [§list_secrets, pull_request_read]'), 'tool-capability'],
+  // What a mount grants is known where something else of it is wrong.
+  [
+    mount(', depth: §0, auth: {kind: codehostApp}') + tool('kind: codehost, tools: [§merge_pull_request]'),
+    'invalid-value tool-capability',
+  ],
+  [mount(', §atuh: {kind: none}') + tool('kind: codehost, tools: [merge_pull_request]'), 'unknown-key'],
+  [app('capabilities: {merge: §wirte}') + tool('kind: codehost, tools: [merge_pull_request]'), 'mount-capabilities'],
 ];
 for (const [body, codes] of refused) {
   test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
