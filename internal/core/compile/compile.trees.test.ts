@@ -274,7 +274,7 @@ const rows: readonly Row[] = [
   ['a prompt in a file without a name', agent('systemPrompt: {file: ""}\ninitialPrompt: {file: "  "}\n')],
   ['a prompt in a submodule', { ...agent('systemPrompt: {file: ../m}\n'), '.svc/m': { kind: 'submodule' } }],
   [
-    'a prompt that cannot be read may have been all that is lacking',
+    'a prompt that cannot be read hides nothing else that is lacking',
     { [agentFile]: 'name: a\nsystemPrompt: {file: ../p.md}\nremove: {env: X}\n', '.svc/p.md': 'a\0b' },
   ],
   ['a prompt in a file that is not there', agent('systemPrompt: {file: ../q.md}\n')],
