@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
-import { createTestDatabase } from '../../base/testkit/postgres.ts';
+import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
+import { createTestDatabase, insertProject } from '../../base/testkit/postgres.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from '../sync/sync-testkit.ts';
 import { checkAddress } from './settings.ts';
 
@@ -25,6 +26,44 @@ test('of a repository that was removed meanwhile nothing is asked, and a sync th
   await backOff(database.db, repositoryId, 1_000);
   assert.deepEqual((await database.db.query('select from svc.repository_polls')).rows, []);
   await database.close();
+});
+
+test('of two wishes that wait, the one that asks for more stays: a change that a watch sees forgets no resync', async () => {
+  const { db, close } = await createTestDatabase();
+  const [projectId, repositoryId] = [randomUUID(), randomUUID()];
+  await insertProject(db, projectId);
+  await db.query(`insert into svc.repositories (id, project_id, name, path) values ($1::uuid, $2::uuid, 'r', '/r')`, [
+    repositoryId,
+    projectId,
+  ]);
+  const { rows } = await db.query<{ id: string }>('select org_id as id from svc.projects');
+  const scope = { orgId: rows[0]?.id ?? '', projectId };
+  const asks: { readonly [reason: string]: () => Promise<void> } = {
+    resync: () => enqueueResyncs(db, scope),
+    ...Object.fromEntries(
+      (['watch', 'push', 'poll', 'manual'] as const).map((reason) => [
+        reason,
+        () => wishSync(db, { repositoryId, reason }),
+      ]),
+    ),
+  };
+  for (const [first, second, stays] of [
+    ['resync', 'watch', 'resync'],
+    ['resync', 'push', 'resync'],
+    ['resync', 'poll', 'resync'],
+    ['resync', 'manual', 'manual'],
+    ['manual', 'resync', 'manual'],
+    ['manual', 'push', 'manual'],
+    ['watch', 'push', 'push'],
+    ['push', 'resync', 'resync'],
+  ] as const) {
+    await db.query('delete from svc.repository_polls');
+    await asks[first]?.();
+    await asks[second]?.();
+    const { rows: kept } = await db.query<{ wanted: string }>('select wanted from svc.repository_polls');
+    assert.deepEqual(kept, [{ wanted: stays }], `${first}, then ${second}`);
+  }
+  await close();
 });
 
 describe('a repository that is suspended', () => {

@@ -146,8 +146,14 @@ export async function freeLostClaims(sql: Sql, silentSeconds: number): Promise<n
 }
 
 /**
+ * SQL of whether the wish that waits (`p`) asks for more than another (`excluded`), and stays: who asked by hand, then a
+ * resync, then all that do no more than look (`following` in flows/sync/lane.ts says the same of what a daemon has in hand).
+ */
+export const asksForMore = `(p.wanted = 'manual' or (p.wanted = 'resync' and excluded.wanted is distinct from 'manual'))`;
+
+/**
  * Asks for a sync inside the caller's transaction. Asked again while it waits, it is one sync, and it keeps its place: a
- * busy repository must not be put off for ever. Who asked by hand is not forgotten over who asks afterwards. Of a
+ * busy repository must not be put off for ever. Who asked for more is not forgotten over who asks afterwards. Of a
  * repository that is removed meanwhile nothing is asked.
  */
 export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
@@ -156,7 +162,7 @@ export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
        insert into svc.repository_polls as p (repository_id, next_at, wanted, hint)
        select id, now(), $2::text, $3::text from svc.repositories where id = $1::uuid for key share
        on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
-         wanted = case when p.wanted = 'manual' then p.wanted else excluded.wanted end
+         wanted = case when ${asksForMore} then p.wanted else excluded.wanted end
        returning 1)
      select svc.tell('${wishChannel}', $4::text) from wished`,
     [wish.repositoryId, wish.reason, wish.hint ?? null, JSON.stringify(wish)],
@@ -200,7 +206,8 @@ export async function pollIn(
       where id = $1::uuid for key share
      on conflict (repository_id) do update
        set next_at = case when p.wanted is null then excluded.next_at else p.next_at end,
-           wanted = coalesce(p.wanted, excluded.wanted)`,
+           wanted = case when p.wanted is null or (excluded.wanted in ('manual', 'resync') and not ${asksForMore})
+             then excluded.wanted else p.wanted end`,
     [repositoryId, afterMs, wanted],
   );
 }

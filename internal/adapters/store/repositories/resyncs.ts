@@ -3,11 +3,12 @@
 // what is being removed just now, and leaves it out once it is gone.
 
 import type { Sql } from '../store.ts';
-import { wishChannel } from './polls.ts';
+import { asksForMore, wishChannel } from './polls.ts';
 
 const wished = `insert into svc.repository_polls as p (repository_id, next_at, wanted)
   select id, now(), 'resync' from due
-  on conflict (repository_id) do update set next_at = least(p.next_at, now()), wanted = coalesce(p.wanted, excluded.wanted)`;
+  on conflict (repository_id) do update set next_at = least(p.next_at, now()),
+    wanted = case when ${asksForMore} then p.wanted else excluded.wanted end`;
 
 /**
  * Asks, inside the caller's transaction, for a thorough sync of every repository of a project, or of a whole
