@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { WorkGate } from './in-hand.ts';
+import { startTestDaemon } from '../base/testkit/daemon.ts';
+import { processInHand, WorkGate } from './in-hand.ts';
 
 test('of two that are tried alone one comes after the other, though the first takes so long that others are let in', async () => {
   const gate = new WorkGate(1);
@@ -29,4 +30,39 @@ test('of two that are tried alone one comes after the other, though the first ta
     /it failed/,
   );
   assert.equal(await gate.alone(async () => 'after a failure'), 'after a failure');
+});
+
+test('what is parked is known as such before it is let go, so that an end in between leaves nothing that nobody is told of', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  try {
+    const { db } = daemon.database;
+    await db.query(`insert into svc.suspects (kind, id, ends) values ('notice', 'sick', 3)`);
+    const notice = (park: () => Promise<void>) => ({
+      kind: 'notice' as const,
+      rows: ['sick'],
+      idOf: (id: string) => id,
+      nameOf: (id: string) => id,
+      tell: () => assert.fail('it is not told any more'),
+      park,
+    });
+    await assert.rejects(
+      processInHand(
+        daemon.ctx,
+        notice(() => Promise.reject(new Error('the end'))),
+      ),
+      /the end/,
+    );
+    const ends = await db.query<{ ends: number }>(`select ends from svc.suspects where id = 'sick'`);
+    assert.deepEqual(ends.rows, [{ ends: 4 }]);
+    let isParked = false;
+    await processInHand(
+      daemon.ctx,
+      notice(async () => {
+        isParked = true;
+      }),
+    );
+    assert.ok(isParked);
+  } finally {
+    await daemon.stop();
+  }
 });

@@ -179,9 +179,10 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
   }
   for (const row of rows.filter((one) => endsOf(one) >= aloneAtEnds)) {
     if (endsOf(row) >= parkedAtEnds) {
-      await of.park(row);
+      // Known as parked first: a daemon that ends in between, perhaps by the next one, leaves a row that is taken, and parked, again.
       await parkedSuspect(ctx.db, kind, idOf(row));
       ctx.runtime.log.error({ kind, name: nameOf(row) }, 'telling.parked');
+      await of.park(row);
       continue;
     }
     ctx.runtime.log.warn({ kind, name: nameOf(row) }, 'telling.tried_alone');

@@ -129,7 +129,7 @@ export async function withSuspicion<T>(
 
 /** Leaves one failed run that says why; whoever asks again without a person leaves nothing. */
 async function park(task: SyncTask, subject: RunSubject): Promise<void> {
-  const { ctx, repository, run } = task;
+  const { ctx, repository, run, ends } = task;
   const { db, runtime } = ctx;
   const diagnostics = [
     { severity: 'error', code: endedTheProcess, message: `${endedTheProcess}: svc repo sync tries it again` },
@@ -138,10 +138,11 @@ async function park(task: SyncTask, subject: RunSubject): Promise<void> {
   if (running !== undefined) {
     const patch = { status: 'failed', detail: endedTheProcess, diagnostics, stages: [] } as const;
     await moveRun(db, running.id, patch, runtime.now());
-    await parkedSuspect(db, 'sync', repository.id);
-  } else if (await parkedSuspect(db, 'sync', repository.id)) {
+  } else if (ends === parkedAtEnds) {
     await run.open(subject);
     await run.end({ status: 'failed', patch: { detail: endedTheProcess, diagnostics } }, subject);
   }
+  // Behind the run that says why: a daemon that ends in between leaves what is parked again, and not what nobody is told of.
+  await parkedSuspect(db, 'sync', repository.id);
   runtime.log.error({ repository: repository.name }, 'repo.parked');
 }
