@@ -1,102 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { after, before, describe, it, test } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { staggerPolls, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { syncPortsOf } from '../context.ts';
-import { following, relation, SyncLane, takeOver } from './lane.ts';
+import { SyncLane, takeOver } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
-
-const under = { commit: 'a', kind: 'sync', isApplying: false, sinceMs: 0, limitMs: 60_000 } as const;
-const asked = { isAsked: true, hint: null } as const;
-const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType<typeof relation>])[] = [
-  ['its turn is no news', [{ reason: 'poll', isAsked: false, hint: null }, under], 'drop'],
-  ['a push of the commit that is being synced is none', [{ ...asked, reason: 'push', hint: 'a' }, under], 'drop'],
-  ['a push of another one is', [{ ...asked, reason: 'push', hint: 'b' }, under], 'end'],
-  [
-    'and so is one while nothing is known yet',
-    [
-      { ...asked, reason: 'push', hint: 'b' },
-      { ...under, commit: null },
-    ],
-    'end',
-  ],
-  [
-    'pushes without an end leave a read its time',
-    [
-      { ...asked, reason: 'push' },
-      { ...under, sinceMs: 60_001 },
-    ],
-    'follow',
-  ],
-  [
-    'a person need not wait',
-    [
-      { ...asked, reason: 'manual' },
-      { ...under, sinceMs: 60_001 },
-    ],
-    'end',
-  ],
-  [
-    'a push is no word against a rollback, which the commit that it leaves may have asked for',
-    [
-      { ...asked, reason: 'push', hint: 'b' },
-      { ...under, kind: 'rollback' },
-    ],
-    'follow',
-  ],
-  [
-    'nor against what may turn out to be one',
-    [
-      { ...asked, reason: 'push', hint: 'b' },
-      { ...under, commit: null, kind: null },
-    ],
-    'follow',
-  ],
-  [
-    'against an approval it is one',
-    [
-      { ...asked, reason: 'push', hint: 'b' },
-      { ...under, kind: 'approve' },
-    ],
-    'end',
-  ],
-  [
-    'and a person may change their mind',
-    [
-      { ...asked, reason: 'manual' },
-      { ...under, kind: 'rollback' },
-    ],
-    'end',
-  ],
-  ['settings that changed are a wish', [{ ...asked, reason: 'poll' }, under], 'end'],
-  [
-    'what is being applied is followed',
-    [
-      { ...asked, reason: 'manual' },
-      { ...under, isApplying: true },
-    ],
-    'follow',
-  ],
-  ['an edited folder is read again afterwards', [{ ...asked, reason: 'watch' }, under], 'follow'],
-  ['a thorough comparison waits', [{ ...asked, reason: 'resync' }, under], 'follow'],
-];
-for (const [what, args, expected] of cases) test(what, () => assert.equal(relation(...args), expected));
-
-test('what comes next does what all ask for that came meanwhile', () => {
-  const next = (...reasons: readonly ('manual' | 'resync' | 'push' | 'watch' | 'poll')[]): string | undefined =>
-    reasons
-      .map((reason) => ({ reason }))
-      .reduce<{ reason: string } | undefined>(
-        (waiting, later) => following(waiting as typeof later | undefined, later),
-        undefined,
-      )?.reason;
-  assert.equal(next('push', 'watch'), 'watch');
-  // A look that compares nothing stands in for no thorough one: the secret that came back would heal nothing.
-  assert.equal(next('resync', 'watch'), 'resync');
-  assert.equal(next('watch', 'resync', 'push'), 'resync');
-  assert.equal(next('resync', 'manual', 'resync', 'watch'), 'manual');
-});
 
 /** A server that takes connections and sends nothing, or a byte of a git answer now and then. */
 async function startDullServer(trickle: boolean): Promise<{ url: string; sockets: Set<Socket>; server: Server }> {
@@ -207,6 +116,28 @@ describe('git servers that swallow and trickle', () => {
     free();
     bench.server.fault = () => null;
     assert.deepEqual([word(run['status']), word(run['reason'])], ['applied', 'push']);
+  });
+
+  it('a push that ends the read of a thorough comparison forgets it not', async () => {
+    const repo = await bench.repository('compared');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('compared-a') });
+    await bench.watch('compared');
+    const { db } = bench.daemon.ctx;
+    const { rows } = await db.query<{ id: string }>(`select id from svc.repositories where name = 'compared'`);
+    const repositoryId = rows[0]?.id ?? '';
+    await db.query(`delete from svc.agents where name = 'compared-a'`);
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    const asked = bench.server.log.length;
+    bench.server.fault = (_request, index) => (index === asked ? { kind: 'hold', until: freed } : null);
+    await wishSync(db, { repositoryId, reason: 'resync' });
+    await until('the read that hangs', async () => bench.server.log.length > asked);
+    // It names no commit, and finds the one that has been applied.
+    await wishSync(db, { repositoryId, reason: 'push' });
+    const there = `select 1 from svc.agents where name = 'compared-a'`;
+    await until('what is lacking to be there again', async () => (await db.query(there)).rowCount === 1);
+    free();
+    bench.server.fault = () => null;
   });
 
   it('a late delivery of the commit that is being left does not end the rollback', async () => {

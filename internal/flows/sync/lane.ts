@@ -45,7 +45,8 @@ const perHostMax = 64;
 const againMs = 1_000;
 
 interface InHand {
-  readonly host: string | null;
+  /** What it was begun for. */
+  readonly due: DueRepository;
   readonly ending: AbortController;
   /** When the first of those began that ended each other; ms of the monotonic clock. */
   readonly since: number;
@@ -121,7 +122,10 @@ export class SyncLane {
   /** Servers for which enough waits here. */
   fullHosts(): string[] {
     const counts = new Map<string, number>();
-    for (const { host } of this.#inHand.values()) if (host !== null) counts.set(host, (counts.get(host) ?? 0) + 1);
+    for (const {
+      due: { host },
+    } of this.#inHand.values())
+      if (host !== null) counts.set(host, (counts.get(host) ?? 0) + 1);
     return [...counts].filter(([, count]) => count >= perHostMax).map(([host]) => host);
   }
 
@@ -148,7 +152,10 @@ export class SyncLane {
     const what = relation(due, now);
     if (what === 'drop') return;
     present.next = following(present.next, due);
-    if (what === 'end') present.ending.abort(new Superseded(due));
+    if (what !== 'end') return;
+    // A push may find the commit that is applied already: what was to be compared anew still is.
+    if (present.due.reason === 'resync') present.next = following(present.due, present.next);
+    present.ending.abort(new Superseded(due));
   }
 
   /** Ends what may be ended, leaves it to the next daemon, and resolves when nothing is under way. */
@@ -162,9 +169,8 @@ export class SyncLane {
   }
 
   #begin(due: DueRepository, since: number): void {
-    const { host } = due;
     const ending = new AbortController();
-    const present: InHand = { host, ending, since, task: undefined, isApplying: false, next: undefined };
+    const present: InHand = { due, ending, since, task: undefined, isApplying: false, next: undefined };
     this.#inHand.set(due.id, present);
     const running = this.#sync(due, present)
       .catch((error: unknown) => this.#log.error({ err: error, repositoryId: due.id }, 'repo.sync_broke'))
