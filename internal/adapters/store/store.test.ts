@@ -292,6 +292,21 @@ describe('the database', () => {
       );
   });
 
+  it('keeps no connection that was made while the server took no writes', async () => {
+    const database = new URL(test.url).pathname.slice(1);
+    await test.db.query(`alter database ${database} set default_transaction_read_only = on`);
+    const db = openDatabase({ url: test.url, log: silent });
+    const add = (): Promise<unknown> => db.query('update counters set n = n where id = 1');
+    await assert.rejects(add(), Fault);
+    await assert.rejects(
+      db.tx((tx) => tx.query('update counters set n = n where id = 1')),
+      Fault,
+    );
+    await test.db.query(`alter database ${database} reset default_transaction_read_only`);
+    await add();
+    await db.close();
+  });
+
   it('ends a statement that takes too long', async () => {
     const hurried = openDatabase({ url: test.url, log: silent, statementTimeoutMs: 50 });
     await assert.rejects(hurried.query('select pg_sleep(5)'), (error: unknown) => errorCode(error) === '57014');

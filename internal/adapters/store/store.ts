@@ -174,8 +174,7 @@ export function connectionConfig(
   };
 }
 
-const statementMsDefault = 30_000;
-const idleInTransactionMs = 60_000;
+const [statementMsDefault, idleInTransactionMs] = [30_000, 60_000];
 /** Within this, whoever waits outside gets an answer, or hears that there is none. */
 const callMs = 5_000;
 /** A little less, for a lock that a patient call waits for. */
@@ -217,7 +216,8 @@ class Shared {
       vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
       tells: { max: 1, waitMs: tellMs, answerMs: tellMs },
     };
-    const isFit = (error: unknown): boolean => !isConnectionLoss(error);
+    // One that was made while its server took no writes may go on to take none.
+    const isFit = (error: unknown): boolean => !isConnectionLoss(error) && errorCode(error) !== '25006';
     this.vital = new Pool({ config, log, isFit, max: connectionsMax.vital, onTells });
     this.main = new Pool({
       config,
