@@ -25,7 +25,7 @@ function failStart(error: unknown): never {
 /** The settings, as people type them. */
 function help(): string {
   const rows = settings.map(({ env, flag }) => `  ${env.padEnd(28)}${flag === undefined ? '' : `--${flag}`}`);
-  return `svcd: the svc daemon. Complete without any setting.\n\n${rows.join('\n')}\n  ${'SVC_CONFIG'.padEnd(28)}--config\n`;
+  return `svcd: the svc daemon. Complete without any setting.\n\n${rows.join('\n')}\n  ${'SVC_CONFIG'.padEnd(28)}--config\n  ${''.padEnd(28)}--version\n  ${''.padEnd(28)}--help\n`;
 }
 
 /** Sends traces where the environment says so; nothing of it is loaded elsewhere. */
@@ -45,6 +45,11 @@ async function run(): Promise<void> {
   holdTickShape();
   if (process.argv.includes('--help')) {
     process.stdout.write(help());
+    return;
+  }
+  if (process.argv.includes('--version')) {
+    const { ownVersion } = await import('../../internal/edge/cli/command-version.ts');
+    process.stdout.write(`svcd ${await ownVersion()} (node ${process.versions.node})\n`);
     return;
   }
   const config = loadConfig({ env: process.env, argv: process.argv.slice(2) });

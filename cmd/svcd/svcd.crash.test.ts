@@ -138,10 +138,15 @@ describe('svcd with some roles', () => {
     await data.remove();
   });
 
-  it('prints its settings when asked', async () => {
-    const daemon = spawnDaemon({ dataDir: '/nowhere', args: ['--help'] });
-    assert.equal((await daemon.exited).code, 0);
-    assert.match(daemon.stdout(), /SVC_MASTER_KEY_FILE +--master-key-file/);
+  it('prints its settings, or its version, when asked', async () => {
+    for (const [flag, said] of [
+      ['--help', /SVC_MASTER_KEY_FILE +--master-key-file/],
+      ['--version', /^svcd \d+\.\d+\.\d+ \(node \d+\.\d+\.\d+\)\n$/],
+    ] as const) {
+      const daemon = spawnDaemon({ dataDir: '/nowhere', args: [flag] });
+      assert.equal((await daemon.exited).code, 0);
+      assert.match(daemon.stdout(), said);
+    }
   });
 });
 
