@@ -101,4 +101,27 @@ describe('a repository that is suspended', () => {
       const { body } = await daemon.api('GET', `P/repositories/${name}`);
       assert.deepEqual([body['suspended'], word(body['commit'])], [true, good]);
     });
+
+  test('nor does one of a project that is archived', async () => {
+    const { daemon, server } = bench;
+    const repo = await bench.repository('archived');
+    const good = await repo.commit({ '.svc/agents/a.yaml': agentFile('archived-a') });
+    await bench.watch('archived');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('archived-a', 'systemPrompt: not to be applied') });
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    const asked = server.log.length;
+    server.fault = () => ({ kind: 'hold', until: freed });
+    const sync = async () => word((await daemon.api('POST', 'P/repositories/archived/sync')).body['reconcileId']);
+    await sync();
+    await until('the read that hangs', async () => server.log.length > asked);
+    const waiting = await sync();
+    assert.equal((await daemon.api('PATCH', 'P', { archived: true })).status, 200);
+    free();
+    server.fault = () => null;
+    const run = await ended(daemon, waiting);
+    assert.deepEqual([word(run['status']), word(run['detail'])], ['superseded', 'the project was archived']);
+    const { body } = await daemon.api('GET', 'P/repositories/archived');
+    assert.equal(word(body['commit']), good);
+  });
 });

@@ -1,6 +1,7 @@
 // Organizations and projects: made, renamed, archived, deleted; each with its audit row.
 
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { endRunsOf } from '../../adapters/store/repositories/reconciles.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
@@ -179,7 +180,11 @@ export async function changeProject(
   if (change.slug !== undefined) requireSlug(change.slug);
   return write(ctx, 'project', async (tx) => {
     if (change.limits !== undefined || change.network !== undefined) await changeEnvironment(tx, project.id, change);
-    const row = await updateProject(tx, project.id, change, ctx.runtime.now());
+    const now = ctx.runtime.now();
+    // No daemon takes one any more, and what is under way would change what is to stay as it is.
+    if (change.archived === true)
+      await endRunsOf(tx, { projectId: project.id, detail: 'the project was archived', now });
+    const row = await updateProject(tx, project.id, change, now);
     if (row === undefined) throw notVisible();
     await recordAudit(tx, {
       orgId: project.orgId,

@@ -7,7 +7,7 @@ import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
 import type { ReconcileReason, ReconcileStatus, StageTiming } from './run-writes.ts';
 
-export { insertRun, moveRun, notMoved, prepareMove, reconcileChannel } from './run-writes.ts';
+export { endRunsOf, insertRun, moveRun, notMoved, prepareMove, reconcileChannel } from './run-writes.ts';
 export type { ReconcileReason, ReconcileStatus, RunPatch, StageTiming } from './run-writes.ts';
 
 export interface ReconcileRow {

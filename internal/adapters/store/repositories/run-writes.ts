@@ -141,6 +141,21 @@ export async function moveRun(
   return (await prepareMove({ id, patch, now, heldBy })).run(sql);
 }
 
+/** Ends all runs of a project's repositories, under way or not taken by a daemon yet, as superseded for that reason. */
+export async function endRunsOf(
+  tx: Sql,
+  { projectId, detail, now }: { readonly projectId: string; readonly detail: string; readonly now: Date },
+): Promise<void> {
+  await tx.query(
+    `with ended as (
+       update svc.reconciles set status = 'superseded', detail = $2::text, finished_at = $3::timestamptz,
+         version = nextval('svc.reconcile_versions')
+        where project_id = $1::uuid and status = 'running' and repository_id is not null returning project_id)
+     select svc.tell('${reconcileChannel}', project_id::text) from ended limit 1`,
+    [projectId, detail, now],
+  );
+}
+
 export async function prepareMove(move: Move, inFull = false): Promise<PreparedMove> {
   const { update, values, isCopy } = await updateOf(move, inFull);
   const { id, patch } = move;
