@@ -9,7 +9,7 @@ KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts' 'internal/*
 FUZZ_TESTS := 'cmd/**/*.fuzz.test.ts' 'internal/**/*.fuzz.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-history test-harness test-pgbouncer test-engines test-image test-kubernetes
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-history test-long test-harness test-pgbouncer test-engines test-image test-kubernetes
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,3 +101,7 @@ test-fuzz: setup ## the long form of the property and hostile-input tests
 
 test-history: setup ## every statement that a loop or a list sends, explained on a million rows of each kind
 	@SVC_LONG=1 node --test --test-global-setup=internal/base/testkit/global-setup.ts cmd/svcd/svcd.history.test.ts
+
+test-long: setup ## the long form of the other tests that have one: every page and route in every state, routing beside a naive one
+	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts \
+	  $$(grep -rlE 'isLong|howMany|SVC_LONG' cmd internal schemas | grep -E '\.test\.ts$$' | grep -vE '\.(crash|fuzz|engines|kubernetes|history)\.test\.ts$$')
