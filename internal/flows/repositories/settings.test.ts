@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { backOff, claimDue, freeLostClaims, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import { createTestDatabase, insertProject } from '../../base/testkit/postgres.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from '../sync/sync-testkit.ts';
@@ -63,6 +63,41 @@ test('of two wishes that wait, the one that asks for more stays: a change that a
     const { rows: kept } = await db.query<{ wanted: string }>('select wanted from svc.repository_polls');
     assert.deepEqual(kept, [{ wanted: stays }], `${first}, then ${second}`);
   }
+  await close();
+});
+
+test('a resync is claimed until it is done: whose daemon is gone, or whose sync breaks off, is compared by the next', async () => {
+  const { db, close } = await createTestDatabase();
+  const [projectId, id, daemonId, other] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+  await insertProject(db, projectId);
+  const text = `insert into svc.repositories (id, project_id, name, path) values ($1::uuid, $2::uuid, 'r', '/r')`;
+  await db.query(text, [id, projectId]);
+  const claim = async (
+    by: string,
+    ended: { readonly done?: readonly string[]; readonly broken?: readonly string[] } = {},
+  ): Promise<string | undefined> => {
+    const options = { daemonId: by, limit: 9, resyncSeconds: 600, spread: 0, full: [], done: [], broken: [] };
+    return (await claimDue(db, { ...options, ...ended }))[0]?.reason;
+  };
+  const wish = (reason: 'resync' | 'watch'): Promise<void> => wishSync(db, { repositoryId: id, reason });
+  await wish('resync');
+  assert.equal(await claim(daemonId), 'resync');
+  await wish('watch');
+  assert.equal(await claim(daemonId), 'watch');
+  await freeLostClaims(db, 15);
+  assert.equal(await claim(other), 'resync', 'its daemon is gone');
+  assert.equal(await claim(other, { done: [id] }), undefined);
+  await db.query('update svc.repository_polls set next_at = now()');
+  assert.equal(await claim(other), 'poll', 'it is done');
+  await claim(other, { done: [id] });
+  await wish('resync');
+  assert.equal(await claim(other), 'resync');
+  await claim(other, { done: [id], broken: [id] });
+  await db.query('update svc.repository_polls set next_at = now()');
+  assert.equal(await claim(other), 'resync', 'it broke off');
+  // Due again in the moment in which it is done.
+  await db.query('update svc.repository_polls set next_at = now()');
+  assert.equal(await claim(other, { done: [id] }), 'poll');
   await close();
 });
 

@@ -95,7 +95,8 @@ export class SyncLane {
   readonly #catalog: CatalogPorts;
   readonly #inHand = new Map<string, InHand>();
   readonly #running = new Set<Promise<void>>();
-  #done: string[] = [];
+  /** Done with since the last call, and whether the sync broke off. */
+  #done = new Map<string, boolean>();
   #isStopping = false;
 
   constructor(ctx: FlowContext, log: Logger) {
@@ -129,11 +130,11 @@ export class SyncLane {
     return [...counts].filter(([, count]) => count >= perHostMax).map(([host]) => host);
   }
 
-  /** Repositories that it has done with since the last call. */
-  takeDone(): string[] {
-    const done = this.#done.filter((id) => !this.#inHand.has(id));
-    this.#done = [];
-    return done;
+  /** Repositories that it has done with since the last call, and those of them whose sync broke off. */
+  takeDone(): { readonly done: string[]; readonly broken: string[] } {
+    const ended = [...this.#done].filter(([id]) => !this.#inHand.has(id));
+    this.#done.clear();
+    return { done: ended.map(([id]) => id), broken: ended.filter(([, isBroken]) => isBroken).map(([id]) => id) };
   }
 
   /** Begins the sync of a claimed repository, or has it follow or end the one that is under way. */
@@ -165,19 +166,23 @@ export class SyncLane {
       if (!isApplying) ending.abort(new Error('the daemon is shutting down'));
     }
     await Promise.all(this.#running);
-    await releaseClaims(this.#ctx.db, this.#ctx.daemonId, this.takeDone()).catch(() => undefined);
+    await releaseClaims(this.#ctx.db, this.#ctx.daemonId, this.takeDone().done).catch(() => undefined);
   }
 
   #begin(due: DueRepository, since: number): void {
     const ending = new AbortController();
     const present: InHand = { due, ending, since, task: undefined, isApplying: false, next: undefined };
     this.#inHand.set(due.id, present);
+    let isBroken = false;
     const running = this.#sync(due, present)
-      .catch((error: unknown) => this.#log.error({ err: error, repositoryId: due.id }, 'repo.sync_broke'))
+      .catch((error: unknown) => {
+        isBroken = true;
+        this.#log.error({ err: error, repositoryId: due.id }, 'repo.sync_broke');
+      })
       .finally(() => {
         this.#running.delete(running);
         this.#inHand.delete(due.id);
-        this.#done.push(due.id);
+        this.#done.set(due.id, isBroken || this.#done.get(due.id) === true);
         if (present.next === undefined || this.#isStopping) return;
         this.#begin(present.next, ending.signal.aborted ? since : performance.now());
       });
@@ -254,7 +259,7 @@ export async function pollTurn(
     resyncSeconds: syncPortsOf(ctx).resyncSeconds,
     spread: ctx.runtime.randomBytes(2).readUInt16BE() / 0x1_0000,
     full: lane.fullHosts(),
-    done: lane.takeDone(),
+    ...lane.takeDone(),
   });
   for (const one of due) lane.start(one);
   return { begun: due.length, more: due.length === limit && limit > 0 };

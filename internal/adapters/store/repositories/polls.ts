@@ -85,19 +85,25 @@ export interface Claim {
   readonly full: readonly string[];
   /** Repositories that this daemon has done with since its last claim. */
   readonly done: readonly string[];
+  /** Those of them whose sync broke off: one that was to compare anew still is. */
+  readonly broken: readonly string[];
 }
 
 /**
  * Claims repositories that are wanted or due, at most `limit`, what is wanted first, and moves each to its next time: its
  * interval from now, and a share of a tenth of it that the id's hash decides, so that thousands made at once drift apart.
  * A repository is one daemon's alone until that gives it back (`done`). Suspended ones wait for a wish, and a server that
- * is paused for one of its repositories to be wanted.
+ * is paused for one of its repositories to be wanted. Invariant: one that is claimed to be compared anew has `resync_at` of
+ * `-infinity` until that is done, so that whoever gets it from a daemon that is gone compares it.
  */
 export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]> {
-  const { daemonId, limit, resyncSeconds, spread, full, done } = claim;
+  const { daemonId, limit, resyncSeconds, spread, full, done, broken } = claim;
+  const next = 'now() + make_interval(secs => $3::float8)';
   const { rows } = await sql.query<DueRepository>(
     `with due as (
-       select p.repository_id, p.resync_at <= now() as resync, p.wanted, p.hint, r.interval_seconds,
+       select p.repository_id, coalesce(p.wanted, case when p.resync_at <= now() and (p.claimed_by is null
+                or p.resync_at > '-infinity' or p.repository_id = any($7::uuid[])) then 'resync' else 'poll' end) as reason,
+              p.wanted, p.hint, r.interval_seconds,
               split_part(r.url_key, '/', 1) as host, h.failures,
               greatest(extract(epoch from h.retry_at - now()) * 1000, 0)::float8 as left_ms
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
@@ -108,19 +114,21 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
             split_part(r.url_key, '/', 1) <> all($5::text[]) and (h.retry_at is null or h.retry_at <= now())))))
         order by p.wanted is null, p.next_at limit $2::int for update of p skip locked),
      given as (
-       update svc.repository_polls p set claimed_by = null
+       update svc.repository_polls p set claimed_by = null,
+              resync_at = case when p.resync_at = '-infinity' and p.repository_id <> all($7::uuid[]) then ${next} else p.resync_at end
         where p.repository_id = any($6::uuid[]) and p.claimed_by = $1::uuid
           and not exists (select from due where due.repository_id = p.repository_id))
      update svc.repository_polls p
         set next_at = now() + make_interval(secs => due.interval_seconds
               * (0.95 + 0.1 * ((((hashtextextended(p.repository_id::text, 0) & 1023) / 1024.0) + $4::float8)::numeric % 1)::float8)),
-            resync_at = case when due.resync and due.wanted is null then now() + make_interval(secs => $3::float8) else p.resync_at end,
+            resync_at = case when due.reason = 'resync' then '-infinity'
+              when p.resync_at = '-infinity' and p.repository_id = any($6::uuid[]) then ${next} else p.resync_at end,
             wanted = null, hint = null, claimed_by = $1::uuid
        from due where p.repository_id = due.repository_id
-     returning p.repository_id as id, coalesce(due.wanted, case when due.resync then 'resync' else 'poll' end) as reason,
+     returning p.repository_id as id, due.reason,
        due.wanted is not null as "isAsked", due.hint, due.host, due.failures as "hostFailures",
        coalesce(due.left_ms, 0) as "hostPausedMs"`,
-    [daemonId, limit, resyncSeconds, spread, full, done],
+    [daemonId, limit, resyncSeconds, spread, full, done, broken],
     'claim-due',
   );
   return rows;
