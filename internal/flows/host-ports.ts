@@ -43,6 +43,8 @@ export interface Preset {
 
 /** Which tools a harness has asked for the list of: its first prompt waits for all of them. */
 export interface ToolListings {
+  /** A harness of the session is being started: from now on it is heard what it lists. The answer forgets all of it. */
+  expect(sessionId: string): () => void;
   /** Said by the tool server when a session's harness has listed an alias. */
   listed(sessionId: string, alias: string): void;
   /** Said by the tool server when it could not reach what stands behind an alias. */
@@ -52,7 +54,6 @@ export interface ToolListings {
    * were. Throws Fault `unprocessable` where one never will be.
    */
   wait(sessionId: string, aliases: readonly string[], timeoutMs: number): Promise<readonly string[]>;
-  forget(sessionId: string): void;
   /** Said by the tool server before a session ends itself: what ends it has to answer the harness that asked. */
   parting(sessionId: string): void;
   /** Resolves when a harness that is parting has had the time to read its answer; else at once. */

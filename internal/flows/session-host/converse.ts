@@ -108,11 +108,15 @@ export async function converse(
   }));
   const opened = await of.gate.run(async () => {
     of.signal.throwIfAborted();
-    ports.listings.forget(sessionId);
-    const conversation = await openConversation(session, start, { cwd, mcpServers });
-    const silent = await ports.listings.wait(sessionId, aliases, listedWithinMs);
-    if (silent.length > 0) throw new Error(`the harness has not listed its tools: ${silent.join(', ')}`);
-    return conversation;
+    const forget = ports.listings.expect(sessionId);
+    try {
+      const conversation = await openConversation(session, start, { cwd, mcpServers });
+      const silent = await ports.listings.wait(sessionId, aliases, listedWithinMs);
+      if (silent.length > 0) throw new Error(`the harness has not listed its tools: ${silent.join(', ')}`);
+      return conversation;
+    } finally {
+      forget();
+    }
   });
   of.signal.throwIfAborted();
   failpoint('session.opened');

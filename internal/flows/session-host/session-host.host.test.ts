@@ -155,6 +155,9 @@ describe('a session with tools', () => {
     assert.ok(said.includes('svc_sessions_spawn'), said);
     assert.ok(said.includes(session), said);
     assert.ok(said.includes('"pong":true'), said);
+    const { listings } = bench.daemon.ctx.host ?? assert.fail('this daemon has no host');
+    const missing = await listings.wait(session, ['svc'], 1);
+    assert.deepEqual(missing, ['svc'], 'what was heard of a launch is forgotten when it is over');
   });
 });
 

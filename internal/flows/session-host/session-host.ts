@@ -298,16 +298,20 @@ export function createListings(): ToolListings {
   const reasons = new Map<string, Map<string, Fault>>();
   const waiting = new Map<string, () => void>();
   const leaving = new Set<string>();
-  const of = (sessionId: string): Set<string> => {
-    const found = listed.get(sessionId) ?? new Set<string>();
-    listed.set(sessionId, found);
-    return found;
-  };
   return {
+    expect(sessionId) {
+      const own = new Set<string>();
+      listed.set(sessionId, own);
+      reasons.delete(sessionId);
+      return () => {
+        // What a later launch of the session has heard is that one's.
+        if (listed.get(sessionId) !== own) return;
+        listed.delete(sessionId);
+        reasons.delete(sessionId);
+      };
+    },
     listed(sessionId, alias) {
-      if (!listed.has(sessionId)) return;
-      of(sessionId).add(alias);
-      waiting.get(sessionId)?.();
+      if (listed.get(sessionId)?.add(alias) !== undefined) waiting.get(sessionId)?.();
     },
     refused(sessionId, alias, fault) {
       if (!listed.has(sessionId)) return;
@@ -316,7 +320,7 @@ export function createListings(): ToolListings {
       waiting.get(sessionId)?.();
     },
     async wait(sessionId, aliases, timeoutMs) {
-      const missing = (): string[] => aliases.filter((alias) => !of(sessionId).has(alias));
+      const missing = (): string[] => aliases.filter((alias) => listed.get(sessionId)?.has(alias) !== true);
       const reason = (alias: string): Fault | undefined => reasons.get(sessionId)?.get(alias);
       // What no retry mends need not be waited for.
       const hopeless = (): Fault | undefined =>
@@ -337,10 +341,6 @@ export function createListings(): ToolListings {
       const fault = hopeless();
       if (fault !== undefined) throw fault;
       return missing().map((alias) => [alias, reason(alias)?.message].filter((part) => part !== undefined).join(': '));
-    },
-    forget(sessionId) {
-      listed.set(sessionId, new Set());
-      reasons.delete(sessionId);
     },
     parting(sessionId) {
       leaving.add(sessionId);
