@@ -94,6 +94,37 @@ describe('the edge, by raw bytes', () => {
   });
 });
 
+test('goes to the host no longer for a session that ends while the way there is being opened', async () => {
+  const arrived = Promise.withResolvers<Socket>();
+  const host = createSocketServer((socket) => arrived.resolve(socket.resume()));
+  host.listen(0, '127.0.0.1');
+  await once(host, 'listening');
+  const { port } = host.address() as AddressInfo;
+  const dir = await mkdtemp(join(tmpdir(), 'egress-'));
+  let ending: Promise<void> | undefined;
+  const routes = createEgressRoutes(() => {
+    // Asked for where the way is opened: the session ends in this moment.
+    if (route !== undefined) ending ??= route.close();
+    return ctx;
+  });
+  let route: EgressRoute | undefined;
+  const socketPath = join(dir, 'edge.sock');
+  const allow = [`127.0.0.1:${port}`];
+  route = await routes.open({ sessionId: 'ending', allow, injections: [], socketPath });
+  const near = connect(socketPath);
+  near.on('error', () => undefined).write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n\r\n`);
+  const far = await arrived.promise;
+  const isOver = await Promise.race([
+    once(far, 'close').then(() => true),
+    once(AbortSignal.timeout(3_000), 'abort').then(() => false),
+  ]);
+  for (const socket of [near, far]) socket.destroy();
+  await ending;
+  host.close();
+  await rm(dir, { recursive: true, force: true });
+  assert.ok(isOver, 'the connection to the host is left open');
+});
+
 test('a connection that breaks before anybody listens to it ends nothing', async (t) => {
   const server = createSocketServer((socket) => socket.on('error', () => undefined));
   server.listen(0, '127.0.0.1');

@@ -233,6 +233,8 @@ class Edge {
     } catch (error) {
       return void near.end(rawAnswer(this.#failed(error, target)));
     }
+    // Who has gone while the way was being opened closes it no more: the host could hold it open for ever.
+    if (near.destroyed) return void far.destroy();
     this.#keep(far);
     if (greeting !== '') near.write(greeting);
     near.pipe(far).pipe(near);
