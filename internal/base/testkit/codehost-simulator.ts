@@ -373,6 +373,7 @@ export class CodehostSimulator implements SimWorld {
     this.log.push(logged);
     const fault = this.fault(logged);
     if (fault?.kind === 'drop') return void request.socket.destroy();
+    if (fault?.kind === 'slow') await sleep(fault.delayMs, undefined, { ref: false });
     const name = /^\/([^/]+\/[^/]+)\.git\//.exec(url.pathname)?.[1] ?? '';
     const repo = this.repositories.find((one) => one.fullName.toLowerCase() === name.toLowerCase());
     const isPublic = repo?.private === false && !isPush;

@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { runGit } from '../../base/testkit/git-fixture.ts';
 import type { GitRoute } from '../../flows/ports.ts';
 import type { Mount } from '../../domain/spec.ts';
@@ -268,6 +269,30 @@ describe('git of a session’s mounts', () => {
     assert.equal((await look('git-upload-pack'))[0], 200);
     assert.equal((await pushes()).length, before);
     await own.close();
+  });
+
+  it('stops though the code host does not answer, and asks it no more for whoever has left', async () => {
+    const { ctx } = bench.daemon;
+    const asked = Promise.withResolvers<void>();
+    bench.sim.fault = ({ operation }) => {
+      if (operation !== 'git fetch') return null;
+      asked.resolve();
+      return { kind: 'slow', delayMs: 600_000 };
+    };
+    const others = createGitRoutes(() => ctx, { pushMaxBytes: most });
+    const { sessionId, agent, project, spec } = (await callerOf(ctx, session, token)) ?? assert.fail();
+    const own = await others.open({ sessionId, agent, project, spec });
+    const look = fetch(`${own.baseUrl()}/acme/app.git/info/refs?service=git-upload-pack`).catch(() => undefined);
+    await asked.promise;
+    bench.sim.fault = () => null;
+    const late = new AbortController();
+    const isOver = await Promise.race([
+      others.stop().then(() => true),
+      sleep(10_000, false, { signal: late.signal }).catch(() => false),
+    ]);
+    late.abort();
+    await look;
+    assert.ok(isOver, 'the stop waits for the code host');
   });
 
   it('replaces a token that is not taken any more', async () => {

@@ -22,6 +22,8 @@ import { passPush } from './push.ts';
 const address = /^\/git\/([A-Za-z0-9_.-]+)\/([A-Za-z0-9_.-]+?)\.git\/(info\/refs|git-upload-pack|git-receive-pack)$/;
 const hosts = /^(127\.0\.0\.1|localhost)(:\d+)?$/;
 const timeouts = { connectMs: 10_000, headersMs: 600_000, bodyMs: 600_000 } as const;
+/** How long a stop waits for what the code host has been sent: of a push that it has not answered then, the outbox finds out. */
+const lastAnswersMs = 3_000;
 
 /** Starts the ways of sessions; `ctx` is asked for at each request. */
 export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pushMaxBytes: number }): GitRoutes {
@@ -29,7 +31,9 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
   const guarded = new Agent({ connect: { ...connect, lookup: guardedLookup() } });
   const open = new Agent({ connect });
   const servers = new Set<Server>();
-  const forwarder = (request: IncomingMessage): Exchange['forward'] => {
+  const forwarder = (request: IncomingMessage, response: ServerResponse): Exchange['forward'] => {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
     return async (way, path, body) => {
       const url = new URL(`${way.upstream}${path}`);
       const { allowPrivateNetwork } = ctx().config;
@@ -40,6 +44,8 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
         method: request.method === 'POST' ? 'POST' : 'GET',
         headers,
         ...(body !== undefined && { body: body as Buffer }),
+        // What becomes of a push is to be known, whoever has left.
+        ...(!path.startsWith('/git-receive-pack') && { signal: gone.signal }),
         headersTimeout: timeouts.headersMs,
         bodyTimeout: timeouts.bodyMs,
         dispatcher: allowPrivateNetwork ? open : guarded,
@@ -56,7 +62,7 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
         underWay += 1;
         response.once('close', () => (underWay -= 1));
         const { pushMaxBytes } = settings;
-        const exchange = { ctx: ctx(), of, request, response, pushMaxBytes, forward: forwarder(request) };
+        const exchange = { ctx: ctx(), of, request, response, pushMaxBytes, forward: forwarder(request, response) };
         handle(exchange).catch((error: unknown) => {
           ctx().runtime.log.error({ err: error, sessionId: of.sessionId }, 'git.failed');
           response.destroy();
@@ -70,7 +76,10 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
     },
     async stop() {
       await Promise.all([...servers].map((server) => closeServer(server)));
-      await Promise.all([guarded.close(), open.close()]);
+      const agents = [guarded, open];
+      const late = setTimeout(() => void Promise.all(agents.map((agent) => agent.destroy())), lastAnswersMs);
+      await Promise.all(agents.map((agent) => agent.close()));
+      clearTimeout(late);
     },
   };
 }
