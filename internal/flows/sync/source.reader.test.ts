@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
 import { createLimiter } from '../../base/concurrency.ts';
-import { createReader } from './source.ts';
+import type { FlowContext } from '../context.ts';
+import { createReader, HostHealth } from './source.ts';
 
 /** A source whose calls never end, whatever their signal says. */
 function deafSource(): RepoSource & { calls: number } {
@@ -72,4 +73,14 @@ test('a read that is not to be is never begun', async () => {
   };
   await assert.rejects(readerOf(source, { mayBegin }).resolve(null), refused);
   assert.equal(source.calls, 0);
+});
+
+test('servers that fail are remembered up to a bound, however many names there are of them', async () => {
+  const db = { query: async () => ({ rows: [], rowCount: 0 }) };
+  const health = new HostHealth({ db, runtime: { randomBytes: Buffer.alloc } } as unknown as FlowContext);
+  const away = new RepoCondition('unreachable', 'nobody answers');
+  for (const repository of ['1', '2']) assert.equal(await health.failed('first', repository, away), 0);
+  assert.ok((await health.failed('first', '3', away)) > 0);
+  for (let host = 0; host < 10_000; host += 1) await health.failed(`of ${host}`, '1', away);
+  assert.equal(await health.failed('first', '4', away), 0);
 });

@@ -19,6 +19,7 @@ import { type DueRepository, pauseHost, resumeHost } from '../../adapters/store/
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Limiter } from '../../base/concurrency.ts';
+import { recentMap } from '../../base/lru.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
@@ -220,9 +221,12 @@ interface Failing {
   until: number;
 }
 
+/** Servers that are remembered as failing: anybody may name as many as there are names. */
+const failingMax = 10_000;
+
 export class HostHealth {
   readonly #ctx: FlowContext;
-  readonly #failing = new Map<string, Failing>();
+  readonly #failing = recentMap<string, Failing>(failingMax);
 
   constructor(ctx: FlowContext) {
     this.#ctx = ctx;
