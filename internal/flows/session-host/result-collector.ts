@@ -38,13 +38,14 @@ async function capture(sandbox: Sandbox, argv: readonly string[], most: number):
   const child = await sandbox.spawn({ argv, cwd: sandbox.home });
   const chunks: Buffer[] = [];
   let size = 0;
-  const timer = setTimeout(() => void child.kill(), programMs);
+  const end = (): void => void child.kill().catch(() => undefined); // Its end is told by `exited`, however late.
+  const timer = setTimeout(end, programMs);
   child.stdin.end();
   child.stderr.resume();
   child.stdout.on('data', (chunk: Buffer) => {
     if (size < most) chunks.push(chunk.subarray(0, most - size));
     size += chunk.length;
-    if (size > most) void child.kill();
+    if (size > most) end();
   });
   const read = finished(child.stdout).catch(() => undefined);
   const { code } = await child.exited;
