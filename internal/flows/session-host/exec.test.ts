@@ -6,11 +6,15 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { PassThrough } from 'node:stream';
+import { after, before, describe, it, test } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Exit, Sandbox } from '../../adapters/sandbox/types.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
+import { execIn } from './exec.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
+import { Mask } from './mask.ts';
 import { reapEnded } from './sandboxes.ts';
 
 const main = join(import.meta.dirname, '../../../cmd/svc/main.mjs');
@@ -208,4 +212,21 @@ describe('svc session exec', () => {
     assert.ok(entries.some(({ detail }) => detail.argv.join(' ') === 'sh -c kill -KILL $$'));
     assert.ok(entries.every(({ subject }) => subject.name !== ''));
   });
+});
+
+test('lets go of what a program has said when its reader leaves, which a box would keep to its own end', async () => {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+  const exited = Promise.withResolvers<Exit>();
+  const kill = (): Promise<Exit> => {
+    exited.resolve({ code: null, signal: 'SIGKILL' });
+    return exited.promise;
+  };
+  const child = { pid: 1, stdin, stdout, stderr, exited: exited.promise, kill };
+  const sandbox = { spawn: async () => child } as unknown as Sandbox;
+  const request = { argv: ['yes'], stdin: new PassThrough().end(), signal: new AbortController().signal };
+  const said = execIn({ sandbox, env: {}, cwd: '/', mask: new Mask() }, request);
+  stdout.write('y\n');
+  assert.equal((await said.next()).done, false);
+  await said.return(undefined);
+  assert.deepEqual([stdout.destroyed, stderr.destroyed], [true, true]);
 });

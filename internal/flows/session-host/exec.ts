@@ -32,6 +32,8 @@ export async function* execIn({ sandbox, env, cwd, mask }: ExecPlace, request: E
     yield { exitCode: code ?? 128 + (signals[by ?? 'SIGKILL'] ?? 9) };
   } finally {
     signal.removeEventListener('abort', kill);
+    // What nobody reads any more would be kept as long as the sandbox is.
+    for (const stream of [child.stdout, child.stderr]) stream.destroy();
     await child.kill();
   }
 }
