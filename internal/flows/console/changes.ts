@@ -98,9 +98,21 @@ class Watch {
   async #run(): Promise<void> {
     const { db, runtime } = this.#ctx;
     const wake = (): void => this.#wake();
-    const stops = [await db.listen(reconcileChannel, wake), await db.listen(sessionChannel, wake)];
+    const [stops, channels] = [[] as (() => Promise<void>)[], [reconcileChannel, sessionChannel]];
+    // Where nothing can be told, what there is to see is seen a moment later.
+    const hear = async (): Promise<void> => {
+      for (const channel of channels.slice(stops.length)) stops.push(await db.listen(channel, wake));
+    };
+    let hearing: Promise<void> | undefined;
+    const hearAll = (): void => {
+      if (stops.length === channels.length) return;
+      hearing ??= hear()
+        .catch((error: unknown) => runtime.log.debug({ err: error }, 'console.not_heard'))
+        .finally(() => (hearing = undefined));
+    };
     try {
       while (this.#listeners.size > 0 || performance.now() - this.#lastUse < lingerMs) {
+        hearAll();
         const awake = new Promise<void>((resolve) => (this.#wake = resolve));
         const unheld = { ref: false };
         await sleep(every.restMs, undefined, unheld);
@@ -117,6 +129,7 @@ class Watch {
     } finally {
       this.#isOver = true;
       for (const fn of this.#listeners) fn();
+      await hearing;
       for (const stop of stops) await stop();
     }
   }

@@ -10,6 +10,7 @@ import type { Overview } from '../../../../schemas/api/overview.ts';
 import type { WholeRun } from '../../../../schemas/api/reconciles.ts';
 import type { Trigger, OneTrigger } from '../../../../schemas/api/triggers.ts';
 import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
+import { watchChanges } from '../../../flows/console/console.ts';
 import { foretold } from './overview-testkit.ts';
 
 let daemon: TestDaemon;
@@ -370,4 +371,32 @@ test('what the overview cuts ends between characters', async () => {
     assert.ok(text.isWellFormed(), text.slice(-5));
     assert.match(text, /😀…$/u);
   }
+});
+
+test('tells of changes also where nothing can be heard of them', async () => {
+  const { ctx } = daemon;
+  const { db } = ctx;
+  const { rows } = await db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
+  const deaf: object = {
+    root: {},
+    looks: db.looks,
+    get calls() {
+      return deaf;
+    },
+    listen: () => Promise.reject(new Error('the connection that listens cannot be made')),
+  };
+  // What is never told would be waited for without an end.
+  const signal = AbortSignal.timeout(10_000);
+  const changes = await watchChanges(
+    { ...ctx, db: deaf as typeof db },
+    {
+      ...{ projectId: rows[0]?.id ?? '', topics: ['events'], after: undefined, since: undefined, signal },
+    },
+  );
+  const next = changes.next();
+  assert.equal((await fetch(ingestUrl, { method: 'POST', body: '{}' })).status, 202);
+  const told = await next;
+  assert.equal(told.done, false, 'nothing is told');
+  assert.equal((told.value as { data: { topic?: string } }).data.topic, 'events');
+  await changes.return(undefined);
 });
