@@ -56,3 +56,31 @@ test('answers of one token ask together, once at a time, and end together; of an
   assert.deepEqual(asked, after);
   await streams.stop();
 });
+
+test('answers are watched also where changes could not be heard of at first', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let tries = 0;
+  const db = {
+    listen: async () => {
+      tries += 1;
+      if (tries === 1) throw new Error('the connection that listens cannot be made');
+      return () => Promise.resolve();
+    },
+  };
+  const streams = createStreams(() => ({ db }) as unknown as FlowContext);
+  let isOpen = true;
+  let isBroken = false;
+  const leave = await streams.watch({
+    sessionId: 's',
+    token: 't',
+    isOpen: async () => isOpen,
+    breakOff: () => (isBroken = true),
+  });
+  isOpen = false;
+  await setImmediate();
+  t.mock.timers.tick(1_000);
+  for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+  assert.deepEqual([tries, isBroken], [2, true]);
+  leave();
+  await streams.stop();
+});

@@ -4,6 +4,9 @@
 import { sessionChannel } from '../../adapters/store/sessions/session-reads.ts';
 import type { FlowContext } from '../../flows/context.ts';
 
+/** Between two tries to hear of changes. */
+const againMs = 1_000;
+
 /** An answer that is watched. */
 export interface Watched {
   readonly sessionId: string;
@@ -47,9 +50,24 @@ class Group {
 export function createStreams(ctx: () => FlowContext): Streams {
   const watched = new Map<string, Map<string, Group>>();
   let listening: Promise<() => Promise<void>> | undefined;
+  let again: NodeJS.Timeout | undefined;
   const hear = (sessionId: string | null): void => {
     const concerned = sessionId === null ? [...watched.values()] : [watched.get(sessionId) ?? new Map<string, Group>()];
     for (const groups of concerned) for (const group of groups.values()) void group.look();
+  };
+  /** Resolves when changes are heard, or cannot be: then it is tried again as long as there is an answer to watch. */
+  const listen = async (): Promise<void> => {
+    const mine = (listening ??= ctx().db.listen(sessionChannel, hear));
+    try {
+      await mine;
+    } catch {
+      if (listening === mine) listening = undefined;
+      again ??= setTimeout(() => {
+        again = undefined;
+        // What changed meanwhile was told to nobody.
+        if (watched.size > 0) void listen().then(() => hear(null));
+      }, againMs).unref();
+    }
   };
   return {
     async watch(answer) {
@@ -59,10 +77,7 @@ export function createStreams(ctx: () => FlowContext): Streams {
       const group = groups.get(token) ?? new Group();
       groups.set(token, group);
       group.answers.add(answer);
-      listening ??= ctx().db.listen(sessionChannel, hear);
-      await listening.catch(() => {
-        listening = undefined;
-      });
+      await listen();
       // It was let in before its body was read: what changed since then was told to nobody.
       void group.look();
       return () => {
@@ -73,6 +88,7 @@ export function createStreams(ctx: () => FlowContext): Streams {
     },
     async stop() {
       watched.clear();
+      clearTimeout(again);
       const stop = await listening?.catch(() => undefined);
       await stop?.();
     },

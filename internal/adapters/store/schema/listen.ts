@@ -32,23 +32,37 @@ export class ListenHub {
     const isNew = listeners.size === 0;
     this.#channels.set(channel, listeners);
     listeners.add(fn);
-    const client = this.#client;
-    if (client === undefined) await this.#ready();
-    else if (isNew) {
-      await client.query(`listen ${quoted(channel)}`).catch(() => {
-        // It is broken, which nobody was told yet; the next one listens to all channels.
-        this.#lost(client);
-        client.end().catch(() => undefined);
-        return this.#ready();
-      });
+    try {
+      await this.#listenTo(channel, isNew);
+    } catch (error) {
+      // Who was told that it does not listen asks again, as often as it likes: nothing is kept of it.
+      this.#leave(channel, listeners, fn);
+      throw error;
     }
     return async () => {
-      listeners.delete(fn);
-      if (listeners.size > 0 || this.#channels.get(channel) !== listeners) return;
-      this.#channels.delete(channel);
+      if (!this.#leave(channel, listeners, fn)) return;
       // A connection that has just broken listens to nothing any more, which is what was asked for.
       await this.#client?.query(`unlisten ${quoted(channel)}`).catch(() => undefined);
     };
+  }
+
+  async #listenTo(channel: string, isNew: boolean): Promise<void> {
+    const client = this.#client;
+    if (client === undefined) return this.#ready();
+    if (!isNew) return;
+    await client.query(`listen ${quoted(channel)}`).catch(() => {
+      // It is broken, which nobody was told yet; the next one listens to all channels.
+      this.#lost(client);
+      client.end().catch(() => undefined);
+      return this.#ready();
+    });
+  }
+
+  /** True where nobody else is left who listens to the channel. */
+  #leave(channel: string, listeners: Set<Listener>, fn: Listener): boolean {
+    listeners.delete(fn);
+    if (listeners.size > 0 || this.#channels.get(channel) !== listeners) return false;
+    return this.#channels.delete(channel);
   }
 
   async stop(): Promise<void> {
