@@ -121,6 +121,13 @@ export const takeInHand = (ctx: FlowContext, { alone = false, ...work }: Taken):
   noteInHand(ctx.db, { daemonId: ctx.daemonId, alone, ...work });
 
 /**
+ * The same from within a transaction, which is not to wait for one more of the connections that the daemon's own work may have:
+ * transactions that do could have all of them, and would wait for each other.
+ */
+export const takeInHandWithin = (ctx: FlowContext, taken: Taken): Promise<ReadonlyMap<string, number>> =>
+  takeInHand({ ...ctx, db: ctx.db.calls }, taken);
+
+/**
  * What notes that is expected to be taken in hand next, if anything is: `ahead` of the transaction that takes it (TxOptions).
  * `take` is given its rows and notes what it really is, where that is something else; `letGo` takes the note away where
  * nothing was taken.
@@ -132,7 +139,7 @@ export function takeAhead(ctx: FlowContext, expected: Taken) {
     ahead: isNoted ? inHandNote({ daemonId: ctx.daemonId, lane, kind, ids: expectedIds, alone }) : undefined,
     take: async (ids: readonly string[], noted: readonly unknown[]): Promise<ReadonlyMap<string, number>> => {
       const isSame = isNoted && ids.length === expectedIds.length && ids.every((id) => expectedIds.includes(id));
-      return isSame ? uncleanEnds(noted) : takeInHand(ctx, { ...expected, ids });
+      return isSame ? uncleanEnds(noted) : takeInHandWithin(ctx, { ...expected, ids });
     },
     letGo: async (): Promise<void> => {
       if (isNoted) await putDown(ctx, lane);

@@ -4,6 +4,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import { createHash } from 'node:crypto';
 import { sha256 } from '../../base/hash.ts';
 import { listSchedules } from '../../adapters/store/resources/schedules.ts';
+import { connectionsMax } from '../../adapters/store/store.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { agentsTree, type Bench, createBench, joinBench, onCron } from '../sync/apply-testkit.ts';
 import { fireDue, tick } from './heartbeat.ts';
@@ -79,6 +80,27 @@ test('a tick is an event under the key, payload and deduplication of the spec, a
   const { lastAt, lastStatus, nextAt } = await schedule();
   assert.deepEqual([lastAt, lastStatus, nextAt], [new Date(at(0)), 'fired', new Date(at(60))]);
   assert.deepEqual((await fireAt(2)).fired, 0, 'once');
+});
+
+test('a tick is fired while other work of the daemon has all connections that it may have but one', async () => {
+  const over = Promise.withResolvers<void>();
+  const begun: Promise<void>[] = [];
+  const others = Array.from({ length: connectionsMax.main - 2 }, () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    begun.push(promise);
+    return bench.ctx.db.tx(async (tx) => {
+      await tx.query('select 1');
+      resolve();
+      await over.promise;
+    });
+  });
+  await Promise.all(begun);
+  try {
+    assert.equal((await fireAt(1)).fired, 1);
+  } finally {
+    over.resolve();
+    await Promise.all(others);
+  }
 });
 
 test('down for 59 seconds over a tick fires it once with its own time, also at the edge; for 61 it does not', async () => {

@@ -23,7 +23,7 @@ import { timeOrderedId } from '../../base/runtime.ts';
 import { noTick } from '../../domain/events.ts';
 import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
 import type { FlowContext } from '../context.ts';
-import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, takeInHand } from '../in-hand.ts';
+import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, takeInHandWithin } from '../in-hand.ts';
 
 /** Schedules that one transaction holds. */
 const batchLimit = 1_000;
@@ -139,7 +139,7 @@ async function takeTicks(
   { lane, only, suspects }: Firing,
 ): Promise<{ readonly due: readonly DueSchedule[]; readonly parked: number }> {
   const ids = claimed.map((one) => one.id);
-  const ends = await takeInHand(ctx, { kind: 'tick', lane, ids, alone: only !== undefined });
+  const ends = await takeInHandWithin(ctx, { kind: 'tick', lane, ids, alone: only !== undefined });
   const endsOf = ({ id }: DueSchedule): number => ends.get(id) ?? 0;
   const parked = claimed.filter((one) => endsOf(one) >= parkedAtEnds);
   await park(ctx, tx, parked);

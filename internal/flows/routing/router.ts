@@ -10,7 +10,7 @@ import { inProject, inTurn } from '../../adapters/store/routing/project-lock.ts'
 import { beginRouting, routingOpening, startedRouting } from '../../adapters/store/routing/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
-import { endedTheProcess, gateOf, parkedAtEnds, takeAhead, takeInHand } from '../in-hand.ts';
+import { endedTheProcess, gateOf, parkedAtEnds, takeAhead, takeInHandWithin } from '../in-hand.ts';
 import { type BatchOptions, type BatchResult, type Routed, routeBatch } from './batch.ts';
 import { isPassing, reasonOf, tooSlow } from './failing.ts';
 import { countRouted, tellRouted } from './routed.ts';
@@ -221,7 +221,7 @@ export class Router {
     const leave = await gateOf(this.#ctx).enter();
     let results: ReadonlyMap<string, QuietResult> = new Map();
     try {
-      const take: QuietOptions['take'] = (ids) => takeInHand(this.#ctx, { kind: 'event', lane, ids });
+      const take: QuietOptions['take'] = (ids) => takeInHandWithin(this.#ctx, { kind: 'event', lane, ids });
       const options = { projectIds, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take };
       results = await db.tx((sql) => routeQuiet(this.#ctx, sql, { ...options, last: sql.last }), {
         statementMs: this.#options.batchMs,
