@@ -41,7 +41,7 @@ export async function readReceiver(ctx: FlowContext, project: ProjectRef, name: 
 }
 
 /** What fits the kind, and can be reached. Throws Fault `invalid`. */
-async function check(ctx: FlowContext, projectId: string, row: ReceiverWrite): Promise<void> {
+async function check(ctx: FlowContext, sql: Sql, projectId: string, row: ReceiverWrite): Promise<void> {
   if (row.kind === 'webhook') {
     if (row.url === null) throw invalid('url: a webhook needs an address');
     if (row.connection !== null || row.channel !== null) throw invalid('connection, channel: only of kind chat');
@@ -51,7 +51,7 @@ async function check(ctx: FlowContext, projectId: string, row: ReceiverWrite): P
   }
   if (row.url !== null || row.sealed !== null) throw invalid('url, secret: only of kind webhook');
   if (row.connection === null || row.channel === null) throw invalid('connection, channel: a chat receiver needs both');
-  const connection = await connectionByName(ctx.db, projectId, row.connection);
+  const connection = await connectionByName(sql, projectId, row.connection);
   if (connection?.provider !== 'chat') throw invalid(`connection: there is no chat connection ${row.connection}`);
 }
 
@@ -105,7 +105,7 @@ export async function addReceiver(
     keyVersion: sealed?.keyVersion ?? null,
     sealed: sealed?.sealed ?? null,
   };
-  await check(ctx, project.id, row);
+  await check(ctx, ctx.db, project.id, row);
   return ctx.db.tx(async (tx) => {
     const made = await insertReceiver(tx, row, ctx.runtime.now());
     if (made === undefined) throw new Fault('conflict', 'name-taken', `a receiver named ${name} exists already`);
@@ -138,7 +138,7 @@ export async function changeReceiver(
       keyVersion: sealed?.keyVersion ?? kept?.keyVersion ?? null,
       sealed: sealed?.sealed ?? kept?.sealed ?? null,
     };
-    await check(ctx, project.id, row);
+    await check(ctx, tx, project.id, row);
     const changed = await updateReceiver(tx, row, ctx.runtime.now());
     if (changed === undefined) throw noReceiver();
     if (sealed !== undefined) await countSealed(ctx, tx, sealed.keyVersion);
