@@ -375,24 +375,14 @@ test('what the overview cuts ends between characters', async () => {
 
 test('tells of changes also where nothing can be heard of them', async () => {
   const { ctx } = daemon;
-  const { db } = ctx;
-  const { rows } = await db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
-  const deaf: object = {
-    root: {},
-    looks: db.looks,
-    get calls() {
-      return deaf;
-    },
-    listen: () => Promise.reject(new Error('the connection that listens cannot be made')),
-  };
+  const { rows } = await ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
+  const listen = () => Promise.reject(new Error('the connection that listens cannot be made'));
+  const deaf = { root: {}, looks: ctx.db.looks, listen } as unknown as typeof ctx.db;
+  const asked = { topics: ['events'] as const, after: undefined, since: undefined };
   // What is never told would be waited for without an end.
   const signal = AbortSignal.timeout(10_000);
-  const changes = await watchChanges(
-    { ...ctx, db: deaf as typeof db },
-    {
-      ...{ projectId: rows[0]?.id ?? '', topics: ['events'], after: undefined, since: undefined, signal },
-    },
-  );
+  const of = { ...ctx, db: Object.assign(deaf, { calls: deaf }) };
+  const changes = await watchChanges(of, { projectId: rows[0]?.id ?? '', ...asked, signal });
   const next = changes.next();
   assert.equal((await fetch(ingestUrl, { method: 'POST', body: '{}' })).status, 202);
   const told = await next;
