@@ -98,7 +98,9 @@ export function againAfterMs(error: unknown, attempts: number): number | null {
   const backOff = Math.min(pause.firstMs * 2 ** attempts, pause.mostMs);
   if (error instanceof Fault) {
     if (error.code === 'rate-limited') return Math.max(backOff, (error.retryAfterSeconds ?? 60) * 1_000);
-    return ['provider-unavailable', 'outcome-unknown', 'not-sent', 'busy'].includes(error.code) ? backOff : null;
+    // `unavailable` is the database: what it broke off has not been told, and nobody wishes for it a second time.
+    const passing = ['provider-unavailable', 'outcome-unknown', 'not-sent', 'busy', 'unavailable'];
+    return passing.includes(error.code) ? backOff : null;
   }
   if (error instanceof RepoCondition) return isPassing(error) ? backOff : null;
   return backOff;

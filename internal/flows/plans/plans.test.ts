@@ -4,8 +4,15 @@ import type { SimRequest } from '../../base/testkit/codehost-simulator.ts';
 import type { SimRepository } from '../../base/testkit/codehost-state.ts';
 import { agentFile, syncNow, until, word } from '../sync/sync-testkit.ts';
 import type { CheckReport } from '../ports.ts';
+import { databaseUnavailable } from '../../adapters/store/store.ts';
+import { againAfterMs } from './hub.ts';
 import { codehostChecks } from './plans.ts';
 import { branchOff, callsOf, delivery, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
+
+it('a telling that the database broke off is told again: nobody would wish for it anew', () => {
+  assert.equal(againAfterMs(databaseUnavailable(), 0), 3_000);
+  assert.equal(againAfterMs(databaseUnavailable(), 8), null);
+});
 
 const isWrite = ({ method, path }: SimRequest): boolean => method !== 'GET' && !/access_tokens|\.git\//.test(path);
 
