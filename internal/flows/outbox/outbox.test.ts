@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openDatabase } from '../../adapters/store/store.ts';
+import { databaseUnavailable, openDatabase } from '../../adapters/store/store.ts';
 import { listCalls } from '../../adapters/store/outbox/calls.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { silent } from '../../base/testkit/postgres.ts';
@@ -123,6 +123,32 @@ describe('writes to the outside', () => {
     await assert.rejects(performWrite(ctx, write(refuse, { idempotencyKey: 'two' })), failsWith('refused'));
     assert.equal((await newest()).status, 'refused');
     assert.deepEqual(await performWrite(ctx, write(arrives, { idempotencyKey: 'two' })), { id: there.size });
+  });
+
+  it('what was sent is not called refused because the database broke off behind it; its key is not free', async () => {
+    const before = there.size;
+    const broken = (more: Partial<Write>): Write =>
+      write(arrives, {
+        run: async (step, id) => {
+          await step({ probe: { key: id }, last: true }, () => arrives(id));
+          // Such as the note of whose message it is.
+          throw databaseUnavailable();
+        },
+        ...more,
+      });
+    // Who has no key is not asked to try again: that would be a second call.
+    await assert.rejects(performWrite(ctx, broken({})), failsWith('outcome-unknown'));
+    await assert.rejects(performWrite(ctx, broken({ idempotencyKey: 'four' })), failsWith('unavailable'));
+    const row = await newest();
+    assert.equal(row.status, 'sending');
+    // As if the time of both were over.
+    await ctx.db.query(`update svc.calls set lease_until = now() - interval '1 second' where status = 'sending'`);
+    assert.deepEqual(await performWrite(ctx, write(arrives, { idempotencyKey: 'four' })), { id: before + 2 });
+    assert.equal(there.size, before + 2);
+    // Of what was never handed over that is said at once, and its key is free.
+    const unsent = write(arrives, { idempotencyKey: 'five', run: () => Promise.reject(databaseUnavailable()) });
+    await assert.rejects(performWrite(ctx, unsent), failsWith('unavailable'));
+    assert.equal((await newest()).status, 'refused');
   });
 
   it('a lost answer is looked for once: what is found is done', async () => {

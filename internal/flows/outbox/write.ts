@@ -10,6 +10,7 @@ import {
   settleFound,
   settleWrite,
 } from '../../adapters/store/outbox/calls.ts';
+import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -110,10 +111,13 @@ async function perform(ctx: FlowContext, write: Write, id: string): Promise<Json
       throw outsideFault('outcome-unknown', 'another daemon took this call over; see the calls of the session');
     }
   };
+  let isHanded = false;
+  const step = stepper(ctx, write, id, () => (isHanded = true));
   let written: Written;
   try {
-    written = await write.run(stepper(ctx, write, id), id);
+    written = await write.run(step, id);
   } catch (error) {
+    if (isHanded && isConnectionLoss(error)) throw brokenOff(write, error);
     const isUnknown = error instanceof Fault && error.code === 'outcome-unknown';
     const code = error instanceof Fault ? error.code : 'internal';
     // What is neither is a bug of ours; whether something was sent, the row knows: it is left to be looked at.
@@ -121,17 +125,28 @@ async function perform(ctx: FlowContext, write: Write, id: string): Promise<Json
     throw error;
   }
   failpoint('outbox.answered');
-  await settle('done', { written });
+  await settle('done', { written }).catch((error: unknown) => {
+    throw isConnectionLoss(error) ? brokenOff(write, error) : error;
+  });
   return written.answer;
 }
 
-function stepper(ctx: FlowContext, write: Write, id: string): Step {
+/**
+ * The database broke off behind what was sent: that says nothing of it, and its row is left to be looked at. Only under a
+ * key may it be tried again, which waits for that look; without one it would be sent twice.
+ */
+const brokenOff = ({ idempotencyKey }: Write, error: unknown): unknown =>
+  idempotencyKey === undefined ? unknown() : error;
+
+/** `onHanded` hears that something may have been sent from then on. */
+function stepper(ctx: FlowContext, write: Write, id: string, onHanded: () => void): Step {
   return async <T extends Json>({ probe, last }: StepProbe, send: () => Promise<T>): Promise<T> => {
     const kept = { ...probe, last };
     const handed = { id, daemonId: ctx.daemonId, probe: kept, leaseSeconds: leaseSeconds.step };
     if (!(await handOver(ctx.db, handed))) {
       throw outsideFault('outcome-unknown', 'another daemon took this call over; nothing more was sent');
     }
+    onHanded();
     failpoint('outbox.handed');
     const createdAt = ctx.runtime.now();
     try {
