@@ -324,6 +324,24 @@ describe('messages that were cut off', { concurrency: 4 }, () => {
     );
   });
 
+  it('are let go of with the pause and the count of their launch, in one commit: whoever takes them finds both', async () => {
+    const { db } = bench.daemon.database;
+    await db.query(`create table public.let_go (id uuid, retry_at timestamptz, failures int)`);
+    // As each commit leaves it.
+    await db.query(`create function public.note_let_go() returns trigger language plpgsql as $$ begin
+      insert into public.let_go select id, retry_at, failures from svc.sessions where id = new.id; return null; end $$`);
+    await db.query(`create constraint trigger note_let_go after update on svc.sessions deferrable initially deferred
+      for each row when (old.leased_by is not null and new.leased_by is null) execute function public.note_let_go()`);
+    const session = await bench.start('plain', '!exec test -e gone || { touch gone; kill -9 $PPID; }\n!say back');
+    await bench.until(session, (seen) => idle(seen) && seen.said.includes('back'));
+    await db.query('drop trigger note_let_go on svc.sessions');
+    const { rows } = await db.query<{ paused: boolean; failures: number }>(
+      'select retry_at is not null as paused, failures from public.let_go where id = $1::uuid',
+      [session],
+    );
+    assert.deepEqual(rows, [{ paused: true, failures: 1 }]);
+  });
+
   it('are given up when they end the harness each time, and nothing runs any more', async () => {
     const session = await bench.start('plain', '!crash');
     const { reason } = await bench.until(session, (view) => view.state === 'failed');

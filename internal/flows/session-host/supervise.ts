@@ -334,10 +334,13 @@ export class Supervisor {
     // What stands as written means that the database is back.
     const afterMs = isBlameless === true ? 0 : relaunchAfterMs(failures);
     if (afterMs === null) return this.#fail(session, `given up after ${failures} launches: ${reason}`);
-    // What was in flight waits again, and the turn counts as lost.
-    await suspendLeases(db, [session], reason);
     const retryAt = new Date(runtime.now().getTime() + afterMs);
-    await waitAgain(db, { ...session, epoch: session.epoch + 1 }, { reason, waitsFor, retryAt, failures });
+    // What was in flight waits again, and the turn counts as lost. In one commit: a session that is let go of is anybody's at
+    // once, and without its pause and count it would be launched again and again.
+    await db.tx(async (tx) => {
+      await suspendLeases(tx, [session], reason);
+      await waitAgain(tx, { ...session, epoch: session.epoch + 1 }, { reason, waitsFor, retryAt, failures });
+    });
   }
 
   async #fail(session: ClaimedSession, reason: string): Promise<void> {
