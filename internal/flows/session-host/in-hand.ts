@@ -1,7 +1,8 @@
 // A launch that may end the process, a turn, and the making of a successor, which reads what once came in: noted before it begins,
 // tried with nothing beside it after two unclean ends in a row, and after a third the session is failed
 // (docs/reference/sessions.md#states), the slot left as it is. A turn is in hand in its first seconds; what ends the process later
-// in it wears its messages out.
+// in it wears its messages out. The unclean ends of a session are forgotten with its end alone (`endSessionRow`): a daemon that
+// ends between the two comes to the same.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { clearSuspects, parkedSuspect, turnSuspect } from '../../adapters/store/operations/in-hand.ts';
@@ -23,7 +24,6 @@ export function withLaunchInHand<T>(ctx: FlowContext, session: ClaimedSession, a
   const { sessionId: id, agent } = session;
   const parked = async (): Promise<never> => {
     ctx.runtime.log.error({ sessionId: id, agent }, 'session.parked');
-    await clearSuspects(ctx.db, 'session', [id]);
     throw new Parked();
   };
   return inHand(ctx, session, { id, point: 'session.launch', act, parked });
@@ -51,7 +51,6 @@ export async function withTurnInHand<T>(
   };
   const parked = async (): Promise<void> => {
     ctx.runtime.log.error({ sessionId, agent }, 'session.turn_parked');
-    await clearSuspects(ctx.db, 'session', [id]);
   };
   try {
     await inHand(ctx, session, { id, point: 'session.turn', act: begin, parked });

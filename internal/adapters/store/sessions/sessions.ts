@@ -3,6 +3,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
+import { turnSuspect } from '../operations/in-hand.ts';
 import type { RoutingTx } from '../routing/routing-lock.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
@@ -77,8 +78,8 @@ export interface EndedSession {
 
 /**
  * Ends a live session: its lease and its token are gone, what its host still writes meets a newer epoch, its claims are
- * free, its running turn and what that asks are cancelled, and what had not reached it never will. Undefined where it is not
- * live.
+ * free, its running turn and what that asks are cancelled, what had not reached it never will, and the unclean ends of its
+ * launches and turns are forgotten. Undefined where it is not live.
  */
 export async function endSessionRow(
   tx: RoutingTx,
@@ -102,9 +103,12 @@ export async function endSessionRow(
      ), inbox as (
        update svc.inbox set state = 'failed', reason = $4::text
          where state in ('pending', 'in_flight') and session_id in (select id from ended)
+     ), suspects as (
+       delete from svc.suspects where kind = 'session' and id = any(array[$2::uuid::text, $6::text])
+         and exists (select from ended)
      )
      select * from ended`,
-    [tx.projectId, id, end.state, storable(end.reason), end.now],
+    [tx.projectId, id, end.state, storable(end.reason), end.now, turnSuspect(id)],
   );
   return rows[0];
 }
