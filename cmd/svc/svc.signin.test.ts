@@ -1,7 +1,7 @@
 // `svc login`, `whoami`, `logout` and `console` against a real daemon; a person lets the command line in.
 
 import assert from 'node:assert/strict';
-import { rm, stat, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
@@ -18,6 +18,11 @@ test('a command line signs in by a browser, says who it is, opens the console, a
   const env = { SVC_DATA_DIR: dir };
   const none = await runSvc(home.path, ['whoami'], { env });
   assert.equal(none.code, 1);
+  // Of an earlier sign-in, as somebody reads it who has opened it before.
+  const earlier = { url: daemon.url, token: `svc_${'y'.repeat(43)}`, org: 'default', project: 'default' };
+  await mkdir(dir);
+  await writeFile(join(dir, 'login.json'), JSON.stringify(earlier), { mode: 0o644 });
+  await link(join(dir, 'login.json'), join(dir, 'opened.json'));
 
   const login = runSvc(home.path, ['login', '--url', daemon.url], { env });
   const { db } = daemon.database;
@@ -32,6 +37,8 @@ test('a command line signs in by a browser, says who it is, opens the console, a
   assert.equal(done.code, 0, done.stderr);
   assert.match(done.stderr, /\/device\nand type the code [B-Z]{4}-[B-Z]{4}/);
   assert.equal((await stat(join(dir, 'login.json'))).mode & 0o777, 0o600);
+  // It is replaced as a whole: an end in the middle leaves the one or the other, and never half of a token.
+  assert.deepEqual(JSON.parse(await readFile(join(dir, 'opened.json'), 'utf8')), earlier);
   assert.doesNotMatch(done.stdout + done.stderr, /svc_/);
 
   const who = await runSvc(home.path, ['whoami', '--json'], { env });

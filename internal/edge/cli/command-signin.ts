@@ -3,12 +3,12 @@
 import * as signin from '../../../schemas/api/signin.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import * as tokens from '../../../schemas/api/tokens.ts';
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openBrowser } from './browser.ts';
 import { type Client, connect, createClient } from './client.ts';
+import { replaceFile } from './contexts.ts';
 import { refusal } from './failure.ts';
 import { findServer, loginFile, readLogin } from './settings.ts';
 import { clean } from './text.ts';
@@ -61,7 +61,7 @@ export const loginCommand: Handler = async (call) => {
   const org = me.orgs.find((one) => one.slug === server.org) ?? me.orgs[0];
   const project = org?.projects.find((one) => one.slug === server.project) ?? org?.projects[0];
   const place = { org: org?.slug ?? server.org, project: project?.slug ?? server.project };
-  await keep(call, { url: server.url, token, tokenId: textOf(made, 'token_id'), ...place });
+  await replaceFile(loginFile(call), { url: server.url, token, tokenId: textOf(made, 'token_id'), ...place });
   call.screen.emit(
     { name: me.name, url: server.url, ...place },
     () => `signed in to ${server.url} as ${clean(me.name, true)}`,
@@ -84,14 +84,6 @@ async function waitForToken(call: Call, url: string, begun: FormAnswer['body']):
     else if (error === 'expired_token') throw refusal('expired', 'nobody typed the code in time; try again');
     else if (error !== 'authorization_pending') throw refusal('login-refused', `the server refused: ${error}`);
   }
-}
-
-async function keep(call: Call, login: { readonly [name: string]: string }): Promise<void> {
-  const path = loginFile(call);
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await writeFile(path, `${JSON.stringify(login, null, 2)}\n`, { mode: 0o600 });
-  // One that was there keeps its mode.
-  await chmod(path, 0o600);
 }
 
 export const logoutCommand: Handler = async (call) => {

@@ -39,8 +39,13 @@ export async function readContexts(path: string): Promise<Contexts> {
   }
 }
 
-/** Written beside and moved into place: a reader sees the file before or after. */
-export async function writeContexts(path: string, value: Contexts): Promise<void> {
+export const writeContexts = (path: string, value: Contexts): Promise<void> => replaceFile(path, value);
+
+/**
+ * A file of tokens, for its owner alone. Written beside and moved into place: a reader, and whoever comes after an end in the
+ * middle, sees the file before or after.
+ */
+export async function replaceFile(path: string, value: object): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const beside = `${path}.${process.pid}`;
   await writeFile(beside, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
