@@ -3,7 +3,7 @@
 // svc.daemons is there as long as the daemon is; whoever buries a daemon counts what its rows name, once, for the count
 // takes the rows away.
 
-import { unwearTurns } from '../sessions/turns.ts';
+import { unwearText } from '../sessions/turns.ts';
 import type { Sql, Statement } from '../store.ts';
 
 /** What is told outside, or asked there, about something that has a row of its own. */
@@ -12,7 +12,6 @@ export type WorkKind = 'event' | 'sync' | 'tick' | 'session' | OutboundKind;
 
 /** What a session's turns are suspected by, apart from its launches. */
 export const turnSuspect = (sessionId: string): string => `turn:${sessionId}`;
-const sessionOfTurn = (id: string): string => id.replace(/^turn:/, '');
 
 export interface InHand {
   readonly daemonId: string;
@@ -141,10 +140,11 @@ export async function forgetSuspects(tx: Sql, before: Date, limit: number): Prom
 /**
  * Counts an unclean end for whatever was in hand of daemons that are not there any more. What has been tried alone counts
  * further than that; what was beside others does not, and other turns that were in flight then are not worn by the end. Answers
- * with what may not be tried beside others any more, and forgets events that do not wait any more.
+ * with what may not be tried beside others any more, and forgets events that do not wait any more. One statement: the count
+ * takes away what it is made from, so that nobody could make up for a part of it.
  */
 export async function countUncleanEnds(sql: Sql): Promise<{ readonly kind: WorkKind; readonly id: string }[]> {
-  const { rows } = await sql.query<{ kind: WorkKind; id: string; daemonIds: string[] | null; aloneIds: string[] }>(
+  const { rows } = await sql.query<{ readonly kind: WorkKind; readonly id: string }>(
     `with gone as (
        delete from svc.in_hand h where not exists (select from svc.daemons d where d.id = h.daemon_id)
          returning h.daemon_id, h.kind, h.ids, h.alone
@@ -164,13 +164,10 @@ export async function countUncleanEnds(sql: Sql): Promise<{ readonly kind: WorkK
            when s.ends < 2 or exists (select from held where held.kind = s.kind and held.id = s.id and held.alone)
              then s.ends + 1 else s.ends end
        returning s.kind, s.id
-     )
-     select kind, id, found.* from counted cross join (
-       select array_agg(daemon_id) as "daemonIds", array_agg(ids[1]) as "aloneIds" from gone where alone) found`,
+     ), unworn as (${unwearText('(select daemon_id, ids[1] as id from gone where alone and exists (select from counted))')})
+     select kind, id from counted`,
   );
-  const [{ daemonIds, aloneIds } = { daemonIds: null, aloneIds: [] }] = rows;
-  if (daemonIds !== null) await unwearTurns(sql, daemonIds, aloneIds.map(sessionOfTurn));
-  return rows.map(({ kind, id }) => ({ kind, id }));
+  return rows;
 }
 
 /** Records why events that were never routed will not be; they are in the caller's transaction and wait for nobody. */

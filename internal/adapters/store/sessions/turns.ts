@@ -99,15 +99,15 @@ export async function beginTurn(
   return rows[0]?.number;
 }
 
-/** Turns that were in flight when one of these daemons ended, but for those of `but`, are not worn by that. */
-export async function unwearTurns(sql: Sql, daemonIds: readonly string[], but: readonly string[]): Promise<void> {
-  await sql.query(
-    `update svc.inbox i set attempts = greatest(i.attempts - 1, 1) from svc.sessions s
-      where s.leased_by = any($1::uuid[]) and s.id::text <> all($2::text[])
-        and i.session_id = s.id and i.state = 'in_flight'`,
-    [daemonIds, but],
-  );
-}
+/**
+ * SQL: turns that were in flight when a daemon ended, but for what ended it, are not worn by that. `ended`: rows with the
+ * `daemon_id` and, as `id`, what ended it: a session, or the suspect of its turn. Where there are none, nothing is looked at.
+ */
+export const unwearText = (ended: string): string => `
+  update svc.inbox i set attempts = greatest(i.attempts - 1, 1) from svc.sessions s
+   where (select count(*) > 0 from ${ended} ended) and s.leased_by in (select ended.daemon_id from ${ended} ended)
+     and not exists (select from ${ended} ended where ended.id in (s.id::text, 'turn:' || s.id))
+     and i.session_id = s.id and i.state = 'in_flight'`;
 
 /** SQL: of a turn that `endTurn` ends, whether somebody asked for its end who was not heard any more. */
 const isStopped = `(stop_asked and $9::text = 'pending')`;
