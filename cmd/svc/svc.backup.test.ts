@@ -234,6 +234,11 @@ async function intoAnotherServer(saved: string): Promise<void> {
       refused.stderr,
     );
 
+    // Where the key cannot be put the database is left as it was: it could not be opened, nor be restored into again.
+    const nowhere = { ...env, SVC_MASTER_KEY_FILE: join(broken, 'svc.agents.copy.gz/master.key') };
+    const keyless = await callSvc(home.path, ['restore', saved], { env: nowhere });
+    assert.equal(keyless.code, 1, keyless.stdout);
+
     const ran = await callSvc(home.path, ['restore', saved], { env });
     assert.equal(ran.code, 0, ran.stderr);
     assert.equal(await readFile(keys, 'utf8'), await readFile(join(saved, 'master.key'), 'utf8'));

@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -171,18 +171,31 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   const hasKey = keyFileText in manifest.files;
   if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  await withDatabase({ ...input, isNew: true }, async (url) => {
-    await migrate(url, log, undefined, manifest.database.migrations);
-    await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
-  });
-  if (hasKey && !(await exists(config.masterKeyFile))) {
-    await mkdir(dirname(config.masterKeyFile), { recursive: true, mode: 0o700 });
-    const draft = join(dirname(config.masterKeyFile), `.${basename(config.masterKeyFile)}.restored`);
-    await copyFile(join(directory, keyFileText), draft);
-    await chmod(draft, 0o600);
-    await rename(draft, config.masterKeyFile);
+  // The key first: a restore that ends before the database stands is begun again, and one that has filled a database without
+  // its key would be refused for ever. A key that is there without a database is in nobody's way.
+  const isOurs = hasKey && (await putKey(join(directory, keyFileText), config.masterKeyFile));
+  try {
+    await withDatabase({ ...input, isNew: true }, async (url) => {
+      await migrate(url, log, undefined, manifest.database.migrations);
+      await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
+    });
+  } catch (error) {
+    if (isOurs) await rm(config.masterKeyFile, { force: true }).catch(() => undefined);
+    throw error;
   }
   return manifest;
+}
+
+/** Puts the key file of a backup where none is, forced to the disk and moved into place; false where there is one. */
+async function putKey(saved: string, path: string): Promise<boolean> {
+  if (await exists(path)) return false;
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = join(dirname(path), `.${basename(path)}.restored`);
+  await writeFile(draft, await readFile(saved), { mode: 0o600, flush: true });
+  // One that an end has left there keeps its mode.
+  await chmod(draft, 0o600);
+  await rename(draft, path);
+  return true;
 }
 
 async function refuseOtherKey(saved: string, present: string): Promise<void> {
