@@ -106,6 +106,24 @@ describe('a connection by consent, over several daemons', () => {
     }
   });
 
+  it('keeps what the server has answered also where the database breaks off behind it', async () => {
+    const { name, seat } = await seated();
+    await expire(name);
+    // The first time that a token is to be kept, as when the server goes down at that moment.
+    await database.db.query('create sequence public.breaks');
+    await database.db.query(`create function public.break_off() returns trigger language plpgsql as $$ begin
+      if nextval('public.breaks') = 1 then raise exception 'it goes down' using errcode = '57P01'; end if; return new; end $$`);
+    await database.db.query(
+      'create trigger break_off before insert on svc.oauth_tokens for each row execute function public.break_off()',
+    );
+    const before = peer.counts.refreshes;
+    assert.match(await call(seat), /^did read/);
+    await database.db.query('drop trigger break_off on svc.oauth_tokens');
+    assert.equal(peer.counts.refreshes - before, 1);
+    assert.deepEqual(peer.counts.failures, []);
+    assert.equal(await status(name), 'active');
+  });
+
   const killed = async (point: string, doing: (url: string) => Promise<unknown>): Promise<SpawnedDaemon> => {
     const daemon = spawnDaemon({
       dataDir: join(dir, 'other'),

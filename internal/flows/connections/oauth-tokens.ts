@@ -30,6 +30,7 @@ import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { changeStatus, serviceActor } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
+import { persist } from '../persist.ts';
 import { identityOf, type KnownClient, reachOf } from './oauth-clients.ts';
 import { keepSealed, openSealed } from './sealed-tokens.ts';
 
@@ -186,7 +187,9 @@ async function owned(ctx: FlowContext, at: Owned): Promise<HeldToken | undefined
   }
   const generation = grant.generation + 1;
   const now = ctx.runtime.now();
-  const isKept = await ctx.db.tx(async (tx) => {
+  // What the server has given is there once, and the one before may be of no use any more. Where it was kept and not answered
+  // the right to it is over, and the next look finds it.
+  const keep = async (tx: Tx): Promise<boolean> => {
     // A server that gives no new one lets the old one go on.
     const next = { accessToken: tokens.accessToken, refreshToken: tokens.refreshToken ?? refreshToken };
     const binding = tokenBinding({ ...grant, generation });
@@ -196,8 +199,8 @@ async function owned(ctx: FlowContext, at: Owned): Promise<HeldToken | undefined
     if (await endOauthRefresh(tx, { connectionId: connection.id, owner, now }, end)) return true;
     await dropToken(tx, tokenId);
     return false;
-  });
-  if (!isKept) return undefined;
+  };
+  if (!(await persist(() => ctx.db.calls.tx(keep)))) return undefined;
   ctx.runtime.log.info({ connectionId: connection.id, generation }, 'oauth.refreshed');
   return { accessToken: tokens.accessToken, generation };
 }

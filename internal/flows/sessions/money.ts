@@ -36,10 +36,10 @@ import {
   unknownPrice,
   worstCost,
 } from '../../core/money/money.ts';
-import { Fault } from '../../domain/fault.ts';
 import type { PriceRow } from '../../domain/price.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
+import { persist } from '../persist.ts';
 
 type MoneyContext = Pick<FlowContext, 'db' | 'runtime'>;
 
@@ -89,7 +89,6 @@ export interface MoneyPorts {
 
 const waitMaxMs = 300_000;
 const waitStepsMs = [50, 100, 200, 400, 800] as const;
-const settleStepsMs = [100, 500, 2_000, 5_000, 10_000] as const;
 
 /** The ports over the ledger, with a table of prices. */
 export function moneyPorts(ctx: MoneyContext, prices: readonly PriceRow[]): MoneyPorts {
@@ -288,6 +287,7 @@ async function settle(
   call: CallIntent,
   outcome: CallOutcome | null,
 ): Promise<CapRefusal | null> {
+  // Recording is idempotent by its request id.
   return persist(async () => {
     if (outcome === null) {
       await dropCall(ctx.db, call.requestId);
@@ -298,19 +298,6 @@ async function settle(
     const caps = (await currentCaps(ctx.db, call.spender.agentId)) ?? call.caps;
     return hasCaps(caps) ? reachedCap(ctx.db, caps, call.spender, at) : null;
   });
-}
-
-/** Recording is idempotent by its request id: while the database is away it is tried again. */
-async function persist<T>(work: () => Promise<T>): Promise<T> {
-  for (const stepMs of settleStepsMs) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof Fault) || error.kind !== 'unavailable') throw error;
-      await sleep(stepMs);
-    }
-  }
-  return work();
 }
 
 async function enter(
