@@ -266,11 +266,24 @@ describe('a connected error tracker', () => {
       [],
     );
     assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 1);
+    // What came is kept also where the database goes down the first time that it is to be.
+    const { db } = at.daemon.database;
+    await db.query('create sequence public.breaks');
+    await db.query(`create function public.break_off() returns trigger language plpgsql as $$ begin
+      if nextval('public.breaks') = 1 then raise exception 'it goes down' using errcode = '57P01'; end if; return new; end $$`);
+    await db.query(
+      'create trigger break_off before insert on svc.oauth_tokens for each row execute function public.break_off()',
+    );
+    await expire();
+    const kept = await seat.call('get_issue_details', { issue: '90' }, 'errors');
+    assert.equal(kept.isError, false, kept.text);
+    await db.query('drop trigger break_off on svc.oauth_tokens');
+    assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 2);
     await expire();
     at.simulator.faults.add('refresh-lost');
     assert.match((await seat.call('get_issue_details', { issue: '90' }, 'errors')).text, /^authorization-required/);
     assert.match((await seat.call('get_issue_details', { issue: '90' }, 'errors')).text, /^authorization-required/);
-    assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 2);
+    assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 3);
   });
 
   it('holds each limit at both of its sides', async () => {

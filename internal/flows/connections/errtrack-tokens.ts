@@ -17,6 +17,7 @@ import { Fault } from '../../domain/fault.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
+import { persist } from '../persist.ts';
 import { keepSealed, openSealed } from './sealed-tokens.ts';
 
 interface Pair {
@@ -129,12 +130,23 @@ async function refresh(
     throw unavailable();
   }
   const generation = grant.generation + 1;
-  await ctx.db.tx(async (tx) => {
+  const keep = async (tx: Sql): Promise<void> => {
     const tokenId = await keepTokens(ctx, tx, { ...grant, generation }, result);
-    if (!(await endRefresh(tx, at, { status: 'ready', tokenId, expiresAt: result.expiresAt }))) throw unavailable();
-  });
+    if (!(await endRefresh(tx, at, { status: 'ready', tokenId, expiresAt: result.expiresAt }))) throw new NotOurs();
+  };
+  try {
+    // What the provider has given is there once, and the one before is of no use any more.
+    await persist(() => ctx.db.calls.tx(keep));
+  } catch (error) {
+    if (!(error instanceof NotOurs)) throw error;
+    // It may have been kept and not answered.
+    if ((await grantById(ctx.db, grant.id))?.generation !== generation) throw unavailable();
+  }
   return { token: result.token, generation };
 }
+
+/** The right to the refresh is over. */
+class NotOurs extends Error {}
 
 /**
  * Reads with the grant's token: a refusal of the current one is answered with one refresh and one more try. Throws Fault
