@@ -132,13 +132,14 @@ async function refresh(
   const generation = grant.generation + 1;
   const keep = async (tx: Sql): Promise<void> => {
     const tokenId = await keepTokens(ctx, tx, { ...grant, generation }, result);
-    if (!(await endRefresh(tx, at, { status: 'ready', tokenId, expiresAt: result.expiresAt }))) throw new NotOurs();
+    if (!(await endRefresh(tx, at, { status: 'ready', tokenId, expiresAt: result.expiresAt })))
+      throw new RefreshLapsed();
   };
   try {
     // What the provider has given is there once, and the one before is of no use any more.
     await persist(() => ctx.db.calls.tx(keep));
   } catch (error) {
-    if (!(error instanceof NotOurs)) throw error;
+    if (!(error instanceof RefreshLapsed)) throw error;
     // It may have been kept and not answered.
     if ((await grantById(ctx.db, grant.id))?.generation !== generation) throw unavailable();
   }
@@ -146,7 +147,7 @@ async function refresh(
 }
 
 /** The right to the refresh is over. */
-class NotOurs extends Error {}
+class RefreshLapsed extends Error {}
 
 /**
  * Reads with the grant's token: a refusal of the current one is answered with one refresh and one more try. Throws Fault
