@@ -156,6 +156,10 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   const failed = await callSvc(home.path, ['restore', torn, '--data-dir', target]);
   assert.equal(failed.code, 1, failed.stdout);
   assert.deepEqual(await readdir(target), []);
+  const nowhere = join(saved, 'manifest.json', 'master.key');
+  const keyless = await callSvc(home.path, ['restore', saved, '--data-dir', target, '--master-key-file', nowhere]);
+  assert.equal(keyless.code, 1, keyless.stdout);
+  assert.deepEqual(await readdir(target), [], 'nor does one whose key cannot be put where it belongs');
   const restored = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
   assert.equal(restored.code, 0, restored.stderr);
   assert.equal((await stat(join(target, 'master.key'))).mode & 0o777, 0o600);

@@ -191,10 +191,15 @@ async function putKey(saved: string, path: string): Promise<boolean> {
   if (await exists(path)) return false;
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const draft = join(dirname(path), `.${basename(path)}.restored`);
-  await writeFile(draft, await readFile(saved), { mode: 0o600, flush: true });
-  // One that an end has left there keeps its mode.
-  await chmod(draft, 0o600);
-  await rename(draft, path);
+  try {
+    await writeFile(draft, await readFile(saved), { mode: 0o600, flush: true });
+    // One that an end has left there keeps its mode.
+    await chmod(draft, 0o600);
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => undefined);
+    throw error;
+  }
   return true;
 }
 
