@@ -136,6 +136,7 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   const pid = await embeddedPid(source);
   if (pid !== undefined) process.kill(pid, 'SIGQUIT');
   await until(async () => ((await embeddedPid(source)) === undefined ? true : undefined));
+  const client = readClientFile(source);
   await rm(source, { recursive: true, force: true });
 
   const target = join(data.path, 'b');
@@ -160,6 +161,9 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   const keyless = await callSvc(home.path, ['restore', saved, '--data-dir', target, '--master-key-file', nowhere]);
   assert.equal(keyless.code, 1, keyless.stdout);
   assert.deepEqual(await readdir(target), [], 'nor does one whose key cannot be put where it belongs');
+  // Of a database that is not there any more.
+  const gone = { ...client, token: `svc_${'x'.repeat(43)}` };
+  await writeFile(join(target, 'client.json'), JSON.stringify(gone));
   const restored = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
   assert.equal(restored.code, 0, restored.stderr);
   assert.equal((await stat(join(target, 'master.key'))).mode & 0o777, 0o600);
@@ -177,7 +181,10 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   assert.deepEqual((await manifestOf(copy)).database, (await manifestOf(saved)).database);
 
   daemon = spawnDaemon({ dataDir: target, env: harness });
-  const second = apiClient((await daemon.ready).url, token);
+  const { url: served } = await daemon.ready;
+  const own = apiClient(served, readClientFile(target).token);
+  assert.equal((await own('GET', '/api/v1/me')).status, 200, 'client.json is of the database that is there');
+  const second = apiClient(served, token);
   assert.equal((await second('GET', 'P/agents/triage')).body['name'], 'triage');
   assert.equal((await second('POST', 'P/secrets/deploy/reveal')).body['value'], 'the value of deploy');
   assert.equal((await second('POST', ingest, { title: 'again', dedupKey: 'again' }, { token: null })).status, 202);

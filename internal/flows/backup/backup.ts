@@ -183,6 +183,8 @@ export async function restore(input: BackupInput): Promise<Manifest> {
     if (isOurs) await rm(config.masterKeyFile, { force: true }).catch(() => undefined);
     throw error;
   }
+  // One that is there is of the database that was: svcd keeps what it finds, and writes one where there is none.
+  if (config.databaseUrl === undefined) await rm(join(config.dataDir, 'client.json'), { force: true });
   return manifest;
 }
 
