@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { emptyHome, runSvc } from './testkit.ts';
+import { callSvc, emptyHome, runSvc } from './testkit.ts';
 
 let home: Awaited<ReturnType<typeof emptyHome>>;
 before(async () => {
@@ -83,6 +83,18 @@ test('a configured command goes before what is installed', async () => {
   const wrong = await runSvc(home.path, ['harness', 'list'], { env: { ...env, SVC_HARNESS_A_COMMAND: 'agent' } });
   assert.equal(wrong.code, 2);
   assert.match(wrong.stderr, /SVC_HARNESS_A_COMMAND must be a JSON array/);
+});
+
+test('what the database of svcd needs may stand wherever it does, for no database is asked', async () => {
+  const config = join(home.path, 'svc.yaml');
+  const env = { SVC_DATA_DIR: join(home.path, 'none'), SVC_CONFIG: config };
+  for (const text of ['databaseUrl: postgres://db/svc', 'databaseDirectUrl: postgres://db/svc']) {
+    await writeFile(config, text);
+    for (const kind of ['harness', 'preset']) {
+      const { code, stderr } = await callSvc(home.path, [kind, 'list'], { env });
+      assert.equal(code, 0, stderr);
+    }
+  }
 });
 
 const failures: readonly (readonly [string, string, { readonly [name: string]: string }, string, RegExp])[] = [

@@ -9,14 +9,11 @@ import {
   resolveHarness,
   variableOf,
 } from '../../adapters/harness/harness.ts';
-import { ConfigError, loadConfig } from '../../base/config/config.ts';
 import { type Harness, harnessNames } from '../../domain/spec.ts';
-import { UsageError, refusal } from './failure.ts';
+import { refusal } from './failure.ts';
+import { localConfig } from './local-config.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
-
-/** Of the daemon's settings only what says where harnesses are; the rest may be wrong here without harm. */
-const settings = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG', ...harnessNames.map(variableOf)];
 
 interface Surroundings {
   readonly dataDir: string;
@@ -24,21 +21,8 @@ interface Surroundings {
 }
 
 function surroundingsOf(call: Call): Surroundings {
-  const { env, cwd, home } = call.io;
-  const given = call.global('data-dir');
-  const picked = Object.fromEntries(settings.map((name) => [name, env[name]]));
-  try {
-    const config = loadConfig({
-      env: { ...picked, HOME: home },
-      argv: given === undefined ? [] : ['--data-dir', given],
-      cwd,
-    });
-    const commands = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
-    return { dataDir: config.dataDir, commands };
-  } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message);
-    throw error;
-  }
+  const { dataDir, harnessACommand, harnessBCommand } = localConfig(call, harnessNames.map(variableOf));
+  return { dataDir, commands: { 'harness-a': harnessACommand, 'harness-b': harnessBCommand } };
 }
 
 function textOf(harness: Harness, found: ResolvedHarness): string {

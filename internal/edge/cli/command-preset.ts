@@ -4,27 +4,11 @@
 import { resolve } from 'node:path';
 import { type BuiltPreset, PresetStore } from '../../adapters/presets/presets.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
-import { type Config, ConfigError, loadConfig } from '../../base/config/config.ts';
 import { Fault } from '../../domain/fault.ts';
 import { UsageError, refusal } from './failure.ts';
+import { localConfig } from './local-config.ts';
 import { clean, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
-
-/** Of the daemon's settings only what says where presets are; the rest may be wrong here without harm. */
-const settings = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG'];
-
-function configOf(call: Call): Config {
-  const { env, cwd, home } = call.io;
-  const given = call.global('data-dir');
-  const picked = Object.fromEntries(settings.map((name) => [name, env[name]]));
-  try {
-    const argv = given === undefined ? [] : ['--data-dir', given];
-    return loadConfig({ env: { ...picked, HOME: home }, argv, cwd });
-  } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message);
-    throw error;
-  }
-}
 
 /** What the store refuses, in its own words. */
 async function refusing<T>(work: Promise<T>): Promise<T> {
@@ -61,7 +45,7 @@ export const presetBuild: Handler = async (call) => {
   const name = call.arg('NAME');
   const from = call.text('from');
   if (from === undefined) throw new UsageError('--from is missing', 'name a directory, or an archive made by tar');
-  const config = configOf(call);
+  const config = localConfig(call);
   const { catalog } = compileSettings(config.file, config.fileDir);
   call.screen.progress(`building ${name} from ${from} …`);
   const store = new PresetStore(config.dataDir);
@@ -75,7 +59,7 @@ export const presetBuild: Handler = async (call) => {
 };
 
 export const presetList: Handler = async (call) => {
-  const found = await refusing(new PresetStore(configOf(call).dataDir).list());
+  const found = await refusing(new PresetStore(localConfig(call).dataDir).list());
   const now = call.screen.now();
   call.screen.emit({ items: found }, () =>
     found.length === 0
@@ -91,7 +75,7 @@ export const presetList: Handler = async (call) => {
 
 export const presetShow: Handler = async (call) => {
   const name = call.arg('NAME');
-  const found = await refusing(new PresetStore(configOf(call).dataDir).find(name));
+  const found = await refusing(new PresetStore(localConfig(call).dataDir).find(name));
   if (found === undefined) throw refusal('not-found', `no preset ${name} was built here`, 'svc preset list');
   call.screen.emit(found, () => lines(found));
   return 0;
@@ -99,7 +83,7 @@ export const presetShow: Handler = async (call) => {
 
 export const presetRemove: Handler = async (call) => {
   const name = call.arg('NAME');
-  const isGone = await refusing(new PresetStore(configOf(call).dataDir).remove(name));
+  const isGone = await refusing(new PresetStore(localConfig(call).dataDir).remove(name));
   if (!isGone) throw refusal('not-found', `no preset ${name} was built here`, 'svc preset list');
   call.screen.emit({ name, removed: true }, () => `${name} is removed`);
   return 0;
