@@ -259,6 +259,7 @@ async function intoAnotherServer(saved: string): Promise<void> {
     assert.deepEqual({ ...(await manifestOf(copy)).files, 'master.key': files['master.key'] }, files);
     const over = await callSvc(home.path, ['restore', saved], { env });
     assert.deepEqual([over.code, /is in use/.test(over.stderr)], [1, true], over.stderr);
+    await leavesAlone(saved, url.href, env);
     // With a key that opens nothing of it there is no backup.
     await writeFile(keys, `1:${randomBytes(32).toString('base64')}\n`);
     const wrong = await callSvc(home.path, ['backup', join(data.path, 'wrong')], { env });
@@ -267,5 +268,35 @@ async function intoAnotherServer(saved: string): Promise<void> {
     await admin.query(`drop database if exists ${name} with (force)`);
     await admin.query(`drop role if exists ${name}`);
     await admin.end();
+  }
+}
+
+/** One that is in use is not migrated by what is refused there, whichever of the two is older. */
+async function leavesAlone(saved: string, url: string, env: Readonly<Record<string, string>>): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    const names = async (): Promise<string[]> =>
+      (await client.query<{ name: string }>('select name from svc.migrations order by number')).rows.map(
+        ({ name }) => name,
+      );
+    const refused = async (directory: string): Promise<void> => {
+      const before = await names();
+      const { code, stderr } = await callSvc(home.path, ['restore', directory], { env });
+      assert.deepEqual([code, /is in use/.test(stderr)], [1, true], stderr);
+      assert.deepEqual(await names(), before);
+    };
+    const earlier = join(data.path, 'earlier');
+    await mkdir(earlier);
+    for (const file of await readdir(saved)) await copyFile(join(saved, file), join(earlier, file));
+    const { database, ...rest } = await manifestOf(saved);
+    const migrations = database.migrations.slice(0, -1);
+    await writeFile(join(earlier, 'manifest.json'), JSON.stringify({ ...rest, database: { ...database, migrations } }));
+    await refused(earlier);
+    // As of the release before, whose daemons would not start again on one that is migrated.
+    await client.query(`delete from svc.migrations where name = $1`, [database.migrations.at(-1)]);
+    await refused(saved);
+  } finally {
+    await client.end();
   }
 }

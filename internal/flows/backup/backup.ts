@@ -15,7 +15,7 @@ import type { Logger } from 'pino';
 import { createSealer, readMasterKeys } from '../../adapters/crypto/crypto.ts';
 import { lockDataDir } from '../../adapters/postgres/data-lock.ts';
 import { runningEmbedded, startEmbedded } from '../../adapters/postgres/postgres.ts';
-import { type CopiedDatabase, copyIn, copyOut, inspectDatabase } from '../../adapters/store/schema/copy.ts';
+import { type CopiedDatabase, copyIn, copyOut, inspectDatabase, refuseUsed } from '../../adapters/store/schema/copy.ts';
 import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts';
 import { type Config, ConfigError } from '../../base/config/config.ts';
 import { checkSections } from '../../base/config/sections.ts';
@@ -176,6 +176,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   const isOurs = hasKey && (await putKey(join(directory, keyFileText), config.masterKeyFile));
   try {
     await withDatabase({ ...input, isNew: true }, async (url) => {
+      await refuseUsed(url);
       await migrate(url, log, undefined, manifest.database.migrations);
       await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
     });

@@ -98,13 +98,7 @@ export async function copyIn(
     await client.query('begin');
     const mine = new Map((await tables(client)).map((table) => [table.name, table]));
     for (const table of copied.tables) refuseUnknown(table, mine.get(table.name));
-    const { rows } = await client.query('select 1 from svc.orgs limit 1');
-    if (rows.length > 0)
-      throw new Fault(
-        'conflict',
-        'not-empty',
-        'The database is in use: it holds an organization. Restore into an empty one.',
-      );
+    await refuseInUse(client);
     const names = [...mine.keys()];
     await client.query(`lock table ${names.join(', ')} in access exclusive mode`);
     const references = await dropReferences(client);
@@ -130,6 +124,24 @@ export async function copyIn(
   } finally {
     await client.end();
   }
+}
+
+/** Throws Fault `not-empty` where the database holds an organization; asked before it is migrated, for daemons may run on it. */
+export async function refuseUsed(url: string): Promise<void> {
+  const client = await connect(url);
+  try {
+    const [there] = await rowsOf<{ is: boolean }>(client, `select to_regclass('svc.orgs') is not null as is`);
+    if (there?.is === true) await refuseInUse(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function refuseInUse(client: pg.Client): Promise<void> {
+  const { rows } = await client.query('select 1 from svc.orgs limit 1');
+  if (rows.length === 0) return;
+  const what = 'The database is in use: it holds an organization. Restore into an empty one.';
+  throw new Fault('conflict', 'not-empty', what);
 }
 
 function refuseUnknown(table: CopiedTable, here: { readonly columns: readonly string[] } | undefined): void {
