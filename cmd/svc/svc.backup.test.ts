@@ -74,6 +74,7 @@ test('the check before an upgrade tells what svcd would not start with, in any s
   for (const [text, ...words] of [
     ['sessions: {maximum: 5}', 'sessions.maximum'],
     ['sources: {readSeconds: never}', 'sources.readSeconds'],
+    ['{sandbox: command, sessions: {command: {run: [box]}}}', 'sessions.command.run', '{id} is in none'],
     ['notifications: {receivers: [{kind: webhook, name: a, url: "ftp://a"}]}', 'notifications.receivers.0.url'],
     ['sessions: {max: 5}'],
   ]) {

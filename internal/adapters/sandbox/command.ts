@@ -3,63 +3,26 @@
 // reach the operator's program under names of ours, so that none of them can steer it, and get their own names inside.
 
 import { execFile } from 'node:child_process';
+import { placeholder, type SandboxCommand, templateFault } from '../../base/config/sandbox-command.ts';
 import { Fault } from '../../domain/fault.ts';
 import { declaredHome, declaredWork, type SandboxFiles } from './layout.ts';
 import type { Kind } from './local.ts';
 import type { HostEnvironment } from './process.ts';
 
-export interface SandboxCommand {
-  /** The program and its arguments; the session's program and its arguments are put after them. */
-  readonly run: readonly string[];
-  /** Ends what `run` may have left of a sandbox, and ends with 0 also where there is nothing of it. */
-  readonly remove?: readonly string[] | undefined;
-}
+export type { SandboxCommand } from '../../base/config/sandbox-command.ts';
 
-const placeholder = /\{([^{}]*)\}/g;
-const placeholderNames = ['id', 'home', 'work', 'tmp', 'run', 'cwd', 'env-names'];
 const prefix = 'SVC_ENV_';
 const removeMs = 60_000;
 
-/**
- * Checks an operator's templates. In `run`, `{id}`, `{home}` and `{work}` must be: the sandbox's name, and the
- * directories of the host that it has to show at /home/user and /workspace; `{tmp}` (for /tmp), `{run}` (sockets of
- * channels) and `{cwd}` may be. An argument with `{env-names}` is repeated for the name of every variable that has to be
- * handed in; the values are in the program's environment. `remove` needs `{id}`. Inside there has to be `/bin/sh`.
- * Throws Fault `unprocessable` that says what is wrong.
- */
-export function checkTemplates({ run, remove }: SandboxCommand): void {
-  check('run', run, ['id', 'home', 'work', 'env-names'], placeholderNames);
-  if (remove !== undefined) check('remove', remove, ['id'], ['id', 'home', 'work', 'tmp', 'run']);
-}
-
-function check(
-  which: string,
-  template: readonly string[],
-  required: readonly string[],
-  known: readonly string[],
-): void {
-  const wrong = (what: string): Fault =>
-    new Fault('unprocessable', 'sandbox-command', `sessions.command.${which} cannot be used: ${what}`);
-  const [program, ...args] = template;
-  if (program === undefined || program === '') throw wrong('it names no program');
-  if (program.includes('{')) throw wrong('its program cannot be a placeholder');
-  if (template.some((arg) => arg.includes('\0'))) throw wrong('an argument holds a NUL character');
-  const used = args.flatMap((arg) => [...arg.matchAll(placeholder)].map((match) => match[1] ?? ''));
-  const unknown = used.find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw wrong(`{${unknown}} is no placeholder there; known are ${known.map((name) => `{${name}}`).join(', ')}`);
-  }
-  const missing = required.find((name) => !used.includes(name));
-  if (missing !== undefined) throw wrong(`{${missing}} is in none of its arguments`);
-}
-
-/** `find` gives the full path of a program, or null. Throws Fault as `checkTemplates`, and where a program is missing. */
+/** `find` gives the full path of a program, or null. Throws Fault `unprocessable` where a template cannot be used, or a program is missing. */
 export async function commandKind(
   command: SandboxCommand,
   host: HostEnvironment,
   find: (name: string) => Promise<string | null>,
 ): Promise<Kind> {
-  checkTemplates(command);
+  const fault = templateFault(command);
+  if (fault !== undefined)
+    throw new Fault('unprocessable', 'sandbox-command', `${fault.key} cannot be used: ${fault.what}`);
   const run = await resolved('run', command.run, find);
   const remove = command.remove === undefined ? undefined : await resolved('remove', command.remove, find);
   const outer = { PATH: host.PATH ?? '', ...(host.HOME !== undefined && { HOME: host.HOME }) };

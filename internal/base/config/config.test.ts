@@ -188,7 +188,26 @@ describe('configuration', () => {
       () => check({}, 'sandboxes: {presets: {box: {image: x, provider: docker}}}'),
       /^ConfigError: sandboxes\.presets\.box\.provider cannot be used: docker needs sandboxes\.docker /,
     );
-    check({ SVC_SANDBOX: 'command' }, 'sessions: {command: {run: [box]}}');
+    check({ SVC_SANDBOX: 'command' }, 'sessions: {command: {run: [box, "{id} {home} {work}", "{env-names}"]}}');
+  });
+
+  it('refuses templates of an operator’s program that cannot be used, where it is named', () => {
+    for (const [command, message] of [
+      ['{run: []}', 'sessions.command.run cannot be used: it names no program'],
+      ['{run: [box, "{id}"]}', 'sessions.command.run cannot be used: {home} is in none of its arguments'],
+      [
+        '{run: [box, "{id} {home} {work}", "{env-names}"], remove: [box]}',
+        'sessions.command.remove cannot be used: {id} is in none of its arguments',
+      ],
+    ]) {
+      const text = `sessions: {command: ${command}}`;
+      const check = (env: Record<string, string>) => checkSections(load({ ...env, SVC_CONFIG: file(text) }));
+      assert.throws(
+        () => check({ SVC_SANDBOX: 'command' }),
+        (error) => error instanceof ConfigError && error.message === message,
+      );
+      check({});
+    }
   });
 
   it('names the setting of a section that is none, and the one that it stands for', () => {

@@ -11,6 +11,7 @@ import { modelSettings } from './model-settings.ts';
 import { notificationSettings } from './notification-settings.ts';
 import { checkOauthSettings } from './oauth-settings.ts';
 import { retentionSettings } from './retention-settings.ts';
+import { templateFault } from './sandbox-command.ts';
 import { namedProviders, sandboxesSettings } from './sandbox-settings.ts';
 import { sessionSettings } from './session-settings.ts';
 import { signinSettings } from './signin-settings.ts';
@@ -34,12 +35,13 @@ export function checkSections(config: Config): void {
   checkProviders(config);
 }
 
-/** A provider of sandboxes that is named, here or by a preset, has its section, where sessions run. */
+/** A provider of sandboxes that is named, here or by a preset, has its section, which can be used, where sessions run. */
 function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
   if (!roles.includes('session')) return;
   const { docker, kubernetes, presets } = sandboxesSettings(file, fileDir);
+  const { command } = sessionSettings(file);
   const sections = new Map<string, readonly [name: string, section: unknown]>([
-    ['command', ['sessions.command', sessionSettings(file).command]],
+    ['command', ['sessions.command', command]],
     ['docker', ['sandboxes.docker', docker]],
     ['kubernetes', ['sandboxes.kubernetes', kubernetes]],
   ]);
@@ -47,5 +49,7 @@ function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
     const [name, section] = sections.get(provider) ?? [];
     if (name !== undefined && section === undefined)
       throw new ConfigError(key, `cannot be used: ${provider} needs ${name} in the file of SVC_CONFIG`);
+    const fault = provider === 'command' && command !== undefined ? templateFault(command) : undefined;
+    if (fault !== undefined) throw new ConfigError(fault.key, `cannot be used: ${fault.what}`);
   }
 }
