@@ -203,6 +203,18 @@ test('sessions go with their transcripts once they have ended for long; live one
   assert.deepEqual([await count('svc.sessions'), await count('svc.messages'), await count('svc.inbox')], [3, 0, 0]);
 });
 
+test('days that reach back before any computer counted keep what there is, and no step fails at them', async () => {
+  const longest = { eventsDays: 36_500, sessionsDays: 36_500, reconcilesDays: 36_500, usageDays: 36_500 };
+  const failed: object[] = [];
+  const log = Object.assign(Object.create(bench.ctx.runtime.log), { error: (fields: object) => failed.push(fields) });
+  await record(0);
+  await addSession(null, 1);
+  setDay(1_000);
+  const config = { ...bench.ctx.config, file: { retention: longest } };
+  const kept = await prune({ ...bench.ctx, config, runtime: { ...bench.ctx.runtime, log } }, running);
+  assert.deepEqual([kept, failed], [nothing, []]);
+});
+
 test('of the runs of a repository the latest stay, however old they are', async () => {
   const owner = await bench.addRepository('r');
   await bench.db.query(

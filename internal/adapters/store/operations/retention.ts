@@ -18,9 +18,9 @@ const statementMs = 2_000;
 export const weekOf = (at: Date): Date => new Date(at.getTime() - ((at.getTime() - firstMonday) % weekMs));
 export const weekAfter = (week: Date): Date => new Date(week.getTime() + weekMs);
 
-/** The least version 7 id of an instant: ids of events before it are less. */
+/** The least version 7 id of an instant: ids of events before it are less. None is of a time before 1970. */
 const floorId = (at: Date): string => {
-  const hex = at.getTime().toString(16).padStart(12, '0').padEnd(32, '0');
+  const hex = Math.max(0, at.getTime()).toString(16).padStart(12, '0').padEnd(32, '0');
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 };
 const partitionOf = (week: Date): string => `event_bodies_${week.toISOString().slice(0, 10).replaceAll('-', '')}`;
