@@ -203,6 +203,19 @@ test('a connection whose registered client is gone asks for a consent, not for a
   assert.equal(clientOf(await again(name)), 'two');
 });
 
+test('a registered client goes on with what it was given after the service has got another address', async () => {
+  client = { client_id: 'one', client_secret: 'its', client_secret_expires_at: 0 };
+  const { name } = await returned(`&code=first-${next}`);
+  await bench.daemon.ctx.db.query(
+    `update svc.oauth_clients set redirect_uri = 'https://before.example/oauth/callback'`,
+  );
+  assert.deepEqual(await refreshed(name), ['active', undefined]);
+  // Who consents is sent back to where the service is now, which only another client may name.
+  client = { client_id: 'two', client_secret: 'its', client_secret_expires_at: 0 };
+  assert.equal(clientOf(await again(name)), 'two');
+  assert.deepEqual(await refreshed(name), ['active', undefined]);
+});
+
 test('a call whose refresh is overtaken by a new consent goes on with what that gave', async () => {
   const { name } = await returned(`&code=first-${next}`);
   const remote = { kind: 'mcp_remote', url: 'https://x.example/mcp', auth: { kind: 'mcp_oauth', connection: name } };

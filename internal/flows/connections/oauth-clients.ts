@@ -13,7 +13,7 @@ import {
   register,
   type Server,
 } from '../../adapters/providers/authorization/authorization.ts';
-import { keepOauthClient, oauthClientOf } from '../../adapters/store/connections/oauth-attempts.ts';
+import { keepOauthClient, oauthClientById, oauthClientOf } from '../../adapters/store/connections/oauth-attempts.ts';
 import { setConnectionConfig } from '../../adapters/store/connections/connections.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { type OauthProvider, oauthProviders } from '../../base/config/oauth-settings.ts';
@@ -183,9 +183,9 @@ async function secretOf(
     const name = configured(ctx, connection)?.clientSecretRef;
     return name === undefined ? undefined : secretText(ctx, place, name, { kind: 'tool', name: connection.name });
   }
-  const at = { orgId: connection.orgId, issuer: server.issuer, redirectUri: redirectUri(ctx) };
-  const row = await oauthClientOf(ctx.db, at);
-  if (row === undefined || row.clientId !== client.id) return undefined;
+  // What it was given is its own also where the service has had another address since.
+  const row = await oauthClientById(ctx.db, { orgId: connection.orgId, issuer: server.issuer, clientId: client.id });
+  if (row === undefined) return undefined;
   return openSealed(ctx, { orgId: connection.orgId, projectId: null, name: `oauth-client:${row.id}` }, row.tokenId);
 }
 

@@ -183,6 +183,19 @@ export async function oauthClientOf(
   return rows[0];
 }
 
+/** A client by the id that the issuer gave it, wherever the service was when it registered. */
+export async function oauthClientById(
+  sql: Sql,
+  at: { readonly orgId: string; readonly issuer: string; readonly clientId: string },
+): Promise<OauthClientRow | undefined> {
+  const { rows } = await sql.query<OauthClientRow>(
+    `select ${client} from svc.oauth_clients
+      where org_id = $1::uuid and issuer = $2::text and client_id = $3::text order by created_at desc, id limit 1`,
+    [at.orgId, at.issuer, at.clientId],
+  );
+  return rows[0];
+}
+
 /** Keeps a client in the place of one that is there no more, or of none; whoever comes second gets the first one's. */
 export async function keepOauthClient(
   tx: Sql,
