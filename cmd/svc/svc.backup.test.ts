@@ -290,9 +290,13 @@ async function leavesAlone(saved: string, url: string, env: Readonly<Record<stri
     const earlier = join(data.path, 'earlier');
     await mkdir(earlier);
     for (const file of await readdir(saved)) await copyFile(join(saved, file), join(earlier, file));
+    // Nor is it the key of a version that seals nothing of it, and whose line is gone, that is told of.
+    const keys = `9:${randomBytes(32).toString('base64')}\n${await readFile(join(saved, 'master.key'), 'utf8')}`;
+    await writeFile(join(earlier, 'master.key'), keys);
     const { database, ...rest } = await manifestOf(saved);
-    const migrations = database.migrations.slice(0, -1);
-    await writeFile(join(earlier, 'manifest.json'), JSON.stringify({ ...rest, database: { ...database, migrations } }));
+    const files = { ...rest.files, 'master.key': createHash('sha256').update(keys).digest('hex') };
+    const older = { ...database, migrations: database.migrations.slice(0, -1) };
+    await writeFile(join(earlier, 'manifest.json'), JSON.stringify({ ...rest, files, database: older }));
     await refused(earlier);
     // As of the release before, whose daemons would not start again on one that is migrated.
     await client.query(`delete from svc.migrations where name = $1`, [database.migrations.at(-1)]);

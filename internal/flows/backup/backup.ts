@@ -128,6 +128,8 @@ export async function backUp(
       return sink;
     });
     await Promise.all(written);
+    // A key may have been begun with, or ended with, while rows were read.
+    const versions = new Set([...keys, ...(await inspectDatabase(url)).keys].map((key) => key.version));
     if (withKey) {
       await writeFile(join(directory, keyFileText), await readFile(config.masterKeyFile), { mode: 0o600, flag: 'wx' });
       files[keyFileText] = await digestOf(join(directory, keyFileText));
@@ -138,7 +140,7 @@ export async function backUp(
       createdAt: input.now.toISOString(),
       database,
       files,
-      keyVersions: withKey ? keys.map((key) => key.version) : [],
+      keyVersions: withKey ? [...versions].sort((a, b) => a - b) : [],
     };
     const draft = join(directory, `.${manifestFile}`);
     await writeFile(draft, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
@@ -169,7 +171,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
       `There is a database under ${config.dataDir} already: give another --data-dir, or move it away.`,
     );
   const hasKey = keyFileText in manifest.files;
-  if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile);
+  if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile, manifest.keyVersions);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   // The key first: a restore that ends before the database stands is begun again, and one that has filled a database without
   // its key would be refused for ever. A key that is there without a database is in nobody's way.
@@ -206,13 +208,15 @@ async function putKey(saved: string, path: string): Promise<boolean> {
   return true;
 }
 
-async function refuseOtherKey(saved: string, present: string): Promise<void> {
+/** Refuses a key file that does not open the backup, or has another key of a version. What seals nothing of it may be lacking. */
+async function refuseOtherKey(saved: string, present: string, needed: readonly number[]): Promise<void> {
   if (!(await exists(present))) return;
-  const [ours, theirs] = [createSealer(await readMasterKeys(saved)), createSealer(await readMasterKeys(present))];
   const { byVersion } = await readMasterKeys(saved);
+  const [ours, theirs] = [createSealer(await readMasterKeys(saved)), createSealer(await readMasterKeys(present))];
   for (const version of byVersion.keys()) {
     const held = theirs.fingerprint(version);
-    if (held !== undefined && ours.fingerprint(version)?.equals(held) === true) continue;
+    const fits = held === undefined ? !needed.includes(version) : ours.fingerprint(version)?.equals(held) === true;
+    if (fits) continue;
     throw new Fault(
       'conflict',
       'backup-key',
