@@ -131,6 +131,10 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   const again = await callSvc(home.path, ['backup', saved, '--data-dir', source, '--json']);
   assert.equal(again.code, 1);
   assert.match(again.stderr, /backup-exists/);
+  const lost = join(data.path, 'lost.key');
+  const keyless = await callSvc(home.path, ['upgrade', 'check', '--data-dir', source, '--master-key-file', lost]);
+  assert.equal(keyless.code, 1, keyless.stderr);
+  assert.match(keyless.stdout, /up to date[\s\S]*lost\.key, which cannot be read/);
 
   // The machine is lost.
   await daemon.kill('SIGKILL');
@@ -159,8 +163,8 @@ test('what a backup saved of a daemon under traffic is whole after a wipe, and s
   assert.equal(failed.code, 1, failed.stdout);
   assert.deepEqual(await readdir(target), []);
   const nowhere = join(saved, 'manifest.json', 'master.key');
-  const keyless = await callSvc(home.path, ['restore', saved, '--data-dir', target, '--master-key-file', nowhere]);
-  assert.equal(keyless.code, 1, keyless.stdout);
+  const unput = await callSvc(home.path, ['restore', saved, '--data-dir', target, '--master-key-file', nowhere]);
+  assert.equal(unput.code, 1, unput.stdout);
   assert.deepEqual(await readdir(target), [], 'nor does one whose key cannot be put where it belongs');
   // Of a database that is not there any more.
   const gone = { ...client, token: `svc_${'x'.repeat(43)}` };

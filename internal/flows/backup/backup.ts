@@ -363,12 +363,18 @@ async function checkKeyFile(
   noted: Awaited<ReturnType<typeof inspectDatabase>>['keys'],
 ): Promise<UpgradeCheck> {
   const name = 'master key';
-  const wrong = await unopenable(config.masterKeyFile, noted);
-  if (wrong.length === 0) return { name, status: 'ok', message: `${config.masterKeyFile} opens what is stored` };
-  return {
-    name,
-    status: 'error',
-    message: `${config.masterKeyFile} does not hold version ${wrong.join(', ')}`,
-    hint: 'put the key file of the running daemons there',
-  };
+  const hint = 'put the key file of the running daemons there';
+  try {
+    const wrong = await unopenable(config.masterKeyFile, noted);
+    if (wrong.length === 0) return { name, status: 'ok', message: `${config.masterKeyFile} opens what is stored` };
+    return {
+      name,
+      status: 'error',
+      message: `${config.masterKeyFile} does not hold version ${wrong.join(', ')}`,
+      hint,
+    };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return { name, status: 'error', message: error.message, hint };
+  }
 }
