@@ -8,7 +8,7 @@ import { Fault } from '../../domain/fault.ts';
 import { UsageError, refusal } from './failure.ts';
 import { localConfig } from './local-config.ts';
 import { clean, relativeTime, table } from './text.ts';
-import type { Call, Handler } from './types.ts';
+import type { Handler } from './types.ts';
 
 /** What the store refuses, in its own words. */
 async function refusing<T>(work: Promise<T>): Promise<T> {
