@@ -225,6 +225,46 @@ describe('an explanation as large as may be', () => {
     ));
 });
 
+describe('lists of what is large in each of its rows', () => {
+  const headers = () => ({ authorization: `Bearer ${daemon.token}` });
+  const project = () => `${daemon.url}/api/v1/orgs/default/projects/default`;
+  before(async () => {
+    const { db } = daemon.database;
+    const text = `repeat('z', 1000000)`;
+    await db.query(`insert into svc.agent_revisions select (jsonb_populate_record(r, jsonb_build_object('revision', n,
+      'spec', jsonb_build_object('systemPrompt', ${text})))).* from svc.agent_revisions r, generate_series(101, 160) n
+      where r.revision = 1 and r.agent_id = (select id from svc.agents where name = 'prompted')`);
+    await db.query(`insert into svc.reconciles (id, project_id, repository_id, repository_name, reason, status, finished_at, diagnostics)
+      select gen_random_uuid(), r.project_id, r.id, r.name, 'manual', 'failed', now(), jsonb_build_array(jsonb_build_object(
+        'severity', 'error', 'code', 'c', 'message', ${text})) from svc.repositories r, generate_series(1, 60)`);
+  });
+
+  it('an agent’s revisions', () =>
+    isBounded('revisions', async () => {
+      const answer = await fetch(`${project()}/agents/prompted/revisions?limit=200`, { headers: headers() });
+      assert.equal(answer.status, 200);
+      await answer.arrayBuffer();
+    }));
+
+  it('runs', () =>
+    isBounded('runs', async () => {
+      await (await fetch(`${project()}/reconciles?limit=200`, { headers: headers() })).arrayBuffer();
+    }));
+
+  it('a stream of runs that is gone on with', () =>
+    isBounded('stream', async () => {
+      const stop = new AbortController();
+      const asked = { headers: { ...headers(), 'last-event-id': '0' }, signal: stop.signal };
+      const answer = await fetch(`${project()}/reconciles/stream`, asked);
+      let bytes = 0;
+      for await (const chunk of answer.body ?? []) {
+        bytes += (chunk as Uint8Array).length;
+        if (bytes > 40_000_000) break;
+      }
+      stop.abort();
+    }));
+});
+
 describe('a route that answers with what there is by then', () => {
   it('is within its bounds', async () => {
     const reading = table.filter(({ method, stream }) => method === 'GET' && stream !== true);

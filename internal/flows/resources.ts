@@ -14,7 +14,7 @@ import {
 } from '../adapters/store/resources/endpoints.ts';
 import { deleteUnusedGenerated } from '../adapters/store/resources/generated.ts';
 import { readSecretNames } from '../adapters/store/secrets/secret-resolution.ts';
-import { listTriggers, type TriggerRow } from '../adapters/store/resources/triggers.ts';
+import { listTriggerHeads, type TriggerHead } from '../adapters/store/resources/triggers.ts';
 import { Fault } from '../domain/fault.ts';
 import { type Condition, requireVersion } from '../domain/version.ts';
 import { messageOf } from '../domain/messages.ts';
@@ -126,7 +126,7 @@ export async function requireUnused(
   name: string,
 ): Promise<EndpointRow> {
   const row = await requireEndpoint(ctx, sql, project, name);
-  const [user] = await listTriggers(sql, project.id, { endpointId: row.id, limit: 1 });
+  const [user] = await listTriggerHeads(sql, project.id, { endpointId: row.id, limit: 1 });
   if (user === undefined) return row;
   const text = `Webhook endpoint ${name} is used by a trigger of agent ${user.agent}.`;
   throw new Fault('conflict', 'endpoint-in-use', text);
@@ -139,7 +139,7 @@ export interface EndpointProblem {
 export interface EndpointView {
   readonly endpoint: EndpointRow;
   readonly ingestUrl: string;
-  readonly triggers: readonly Pick<TriggerRow, 'agent' | 'ordinal' | 'event' | 'status'>[];
+  readonly triggers: readonly Pick<TriggerHead, 'agent' | 'ordinal' | 'event' | 'status'>[];
   readonly problems: readonly EndpointProblem[];
 }
 
@@ -166,7 +166,7 @@ export async function showEndpoints(
   rows: readonly EndpointRow[],
 ): Promise<EndpointView[]> {
   const secrets = await secretsOf(ctx, ctx.db, project);
-  const triggers = await listTriggers(ctx.db, project.id, { limit: triggersMax, onEndpoints: true });
+  const triggers = await listTriggerHeads(ctx.db, project.id, { limit: triggersMax, onEndpoints: true });
   const byEndpoint = Map.groupBy(triggers, (row) => row.endpoint);
   return rows.map((row) => view(ctx, row, byEndpoint.get(row.name) ?? [], secrets));
 }
@@ -178,11 +178,11 @@ async function viewOf(
   row: EndpointRow,
   secrets: Secrets,
 ): Promise<EndpointView> {
-  const triggers = await listTriggers(sql, project.id, { endpointId: row.id, limit: triggersMax });
+  const triggers = await listTriggerHeads(sql, project.id, { endpointId: row.id, limit: triggersMax });
   return view(ctx, row, triggers, secrets);
 }
 
-function view(ctx: FlowContext, row: EndpointRow, triggers: readonly TriggerRow[], secrets: Secrets): EndpointView {
+function view(ctx: FlowContext, row: EndpointRow, triggers: readonly TriggerHead[], secrets: Secrets): EndpointView {
   return {
     endpoint: row,
     ingestUrl: ingestUrl(ctx.baseUrl, row.slug),
@@ -191,7 +191,7 @@ function view(ctx: FlowContext, row: EndpointRow, triggers: readonly TriggerRow[
   };
 }
 
-function problemsOf(row: EndpointRow, triggers: readonly TriggerRow[], secrets: Secrets): EndpointProblem[] {
+function problemsOf(row: EndpointRow, triggers: readonly TriggerHead[], secrets: Secrets): EndpointProblem[] {
   const { auth } = row;
   if (auth === null) {
     const message = `The endpoint is only reserved; an apply that declares ${row.name} with auth makes it ready.`;

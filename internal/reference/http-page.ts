@@ -33,7 +33,7 @@ An organization has \`admin\` and \`member\`, a project \`viewer\`, \`operator\`
 
 ## Lists
 
-\`{items, nextCursor}\`, with \`limit\` (1 to 200) and \`cursor\`.
+\`{items, nextCursor}\`, with \`limit\` (1 to 200) and \`cursor\`. Where things may be large (agents with their specs, revisions, triggers, repositories, runs, bindings, the audit, transcripts) a page ends early at 4 MiB, with one of them at least.
 
 ## Versions
 

@@ -46,17 +46,18 @@ export function readTextPage(query: { limit?: string | undefined; cursor?: strin
 
 /**
  * The answer for a page. Ask the store for `limit + 1` rows: the extra one says that there is more.
- * `keyOf` gives what the store needs to go on behind an item.
+ * `keyOf` gives what the store needs to go on behind an item; `isCut`: there are more, though they are not that many.
  */
 export function pageOf<R, T>(
   rows: readonly R[],
   limit: number,
   keyOf: (row: R) => readonly (string | number)[],
   show: (row: R) => T,
+  isCut = false,
 ): { items: T[]; nextCursor: string | null } {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
-  const more = rows.length > limit && last !== undefined;
+  const more = (rows.length > limit || isCut) && last !== undefined;
   return {
     items: shown.map(show),
     nextCursor: more ? cursorOf(keyOf(last)) : null,

@@ -140,7 +140,7 @@ test('a session begins, then concludes with title and summary; each step is audi
   assert.deepEqual([done.state, done.conclusion, done.deadlineAt], ['concluded', 'failure', null]);
   const [row] = await listChecks(bench.db, session);
   assert.deepEqual([row?.title, row?.summary, row?.timedOut], ['Two\uFFFD\uFFFD', 'found', false]);
-  const entries = await listAudit(bench.db, { orgId: bench.orgId }, { limit: 2, subject: 'lint' });
+  const { rows: entries } = await listAudit(bench.db, { orgId: bench.orgId }, { limit: 2, subject: 'lint' });
   assert.deepEqual(
     entries.map((entry) => [entry.action, entry.principalKind, entry.principalId, entry.detail['conclusion']]),
     [
@@ -206,7 +206,7 @@ test('deadlines conclude set-wise with the titles of the spec, in the name of th
   setNow(60);
   await sweepChecks(bench.ctx, running);
   assert.deepEqual(await count('Check completion timed out'), { n: 1, conclusions: 'failure' });
-  const entries = await listAudit(bench.db, { orgId: bench.orgId }, { limit: 1, action: 'check.concluded' });
+  const { rows: entries } = await listAudit(bench.db, { orgId: bench.orgId }, { limit: 1, action: 'check.concluded' });
   assert.deepEqual([entries[0]?.principalName, entries[0]?.detail['timedOut']], ['check-deadlines', true]);
 });
 

@@ -10,6 +10,7 @@ import {
   reconcileChannel,
   type ReconcileRow,
   runsChangedSince,
+  runById,
 } from '../../adapters/store/repositories/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories/repositories.ts';
 import { excerptOf } from '../../domain/diagnostic.ts';
@@ -164,15 +165,23 @@ async function* changesFrom(ctx: FlowContext, input: StreamInput, begin: number)
   };
   try {
     if (input.after === undefined) {
-      const running = await listRuns(db, projectId, { repository, status: 'running', limit: 200 });
-      for (const run of running.reverse()) yield* fresh(run);
+      const { rows } = await listRuns(db, projectId, { repository, status: 'running', limit: 200 });
+      for (const run of rows.reverse()) yield* fresh(run);
     }
     let last = begin;
     while (!signal.aborted) {
       const awake = new Promise<void>((resolve) => (wake = resolve));
-      for (const run of await runsChangedSince(db, projectId, Math.max(begin, last - overlap), repository)) {
-        last = Math.max(last, run.version);
-        yield* fresh(run);
+      for (const { id, version } of await runsChangedSince(
+        db,
+        projectId,
+        Math.max(begin, last - overlap),
+        repository,
+      )) {
+        last = Math.max(last, version);
+        if ((sent.get(id) ?? 0) >= version) continue;
+        // One at a time, each as its reader takes it: runs may be large. One that has changed since comes with its change.
+        const run = await runById(db, projectId, id);
+        if (run?.version === version) yield* fresh(run);
       }
       await Promise.race([awake, sleep(pollMs, undefined, { signal }).catch(() => undefined)]);
     }

@@ -59,7 +59,7 @@ export async function readOrigins(ctx: FlowContext, agents: readonly Wanted[]): 
 export async function findTrigger(ctx: FlowContext, project: ProjectRef, agent: string, ordinal: string) {
   const after = [agent, Number(ordinal) - 1] as const;
   const isNumber = /^\d{1,6}$/.test(ordinal);
-  const [row] = isNumber ? await listTriggers(ctx.db, project.id, { agent, after, limit: 1 }) : [];
+  const [row] = isNumber ? (await listTriggers(ctx.db, project.id, { agent, after, limit: 1 })).rows : [];
   const owner = row === undefined ? undefined : await agentByName(ctx.db, project.id, agent);
   if (row === undefined || owner === undefined || row.ordinal !== Number(ordinal))
     throw new Fault('not_found', 'trigger-not-found', 'There is no such trigger.');

@@ -66,10 +66,10 @@ export async function* exportAudit(
 ): AsyncGenerator<AuditRow> {
   for (let after = 0; ; ) {
     signal.throwIfAborted();
-    const rows = await auditAfter(ctx.db, scope, { ...filter, after, limit: batch.exportRows });
+    const { rows, isCut } = await auditAfter(ctx.db, scope, { ...filter, after, limit: batch.exportRows });
     yield* rows;
     const last = rows.at(-1);
-    if (rows.length < batch.exportRows || last === undefined) return;
+    if ((rows.length < batch.exportRows && !isCut) || last === undefined) return;
     after = last.id;
   }
 }

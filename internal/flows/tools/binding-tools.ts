@@ -111,7 +111,11 @@ export const bindingTools: readonly ToolSpec[] = [
       'List the active bindings of this project, newest first. sessionId is null where an agent’s claim has no live session.',
     effect: 'none',
     run: async ({ ctx, caller }, { sessionId, limit }) => {
-      const rows = await listBindings(ctx.db, caller.project.id, { all: false, sessionId, limit: limit + 1 });
+      const { rows, isCut } = await listBindings(ctx.db, caller.project.id, {
+        all: false,
+        sessionId,
+        limit: limit + 1,
+      });
       return {
         bindings: rows
           .slice(0, limit)
@@ -124,7 +128,7 @@ export const bindingTools: readonly ToolSpec[] = [
             continuity,
             context,
           })),
-        more: rows.length > limit,
+        more: isCut || rows.length > limit,
       };
     },
   }),

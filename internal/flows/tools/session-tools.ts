@@ -1,6 +1,6 @@
 // Tools about sessions: who am I, which agents and sessions there are, spawning, speaking to and stopping them.
 
-import { listAgents } from '../../adapters/store/resources/agents.ts';
+import { agentFaces } from '../../adapters/store/resources/agents.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import {
@@ -118,14 +118,11 @@ export const sessionTools: readonly ToolSpec[] = [
       'List the agents of this project. concurrency 1: at most one live session. manageable: this session may stop its sessions.',
     effect: 'none',
     run: async ({ ctx, caller }) => {
-      const rows = await listAgents(ctx.db, caller.project.id, { limit: agentsMax + 1 });
+      const rows = await agentFaces(ctx.db, caller.project.id, agentsMax + 1);
       return {
-        agents: rows.slice(0, agentsMax).map(({ name, revision, spec }) => ({
-          name,
-          revision,
-          harness: spec['harness'],
-          concurrency: spec['concurrency'] ?? null,
-          manageable: caller.spec.manages?.includes(name) === true,
+        agents: rows.slice(0, agentsMax).map((agent) => ({
+          ...agent,
+          manageable: caller.spec.manages?.includes(agent.name) === true,
         })),
         more: rows.length > agentsMax,
       };

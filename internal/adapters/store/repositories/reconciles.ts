@@ -4,6 +4,7 @@
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { CommitAbout } from '../../../domain/commit.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import type { ReconcileReason, ReconcileStatus, StageTiming } from './run-writes.ts';
 
@@ -40,6 +41,9 @@ const selected = `id, seq, version, project_id as "projectId", repository_id as 
   repository_name as repository, commit, reason, status, condition, detail, daemon_id as "daemonId",
   started_at as "startedAt", finished_at as "finishedAt", stages, actions, consequences, diagnostics, webhooks,
   request, inputs, about`;
+
+/** SQL of how large a run is. */
+export const runBytes = jsonBytes('actions', 'consequences', 'diagnostics', 'webhooks', 'inputs');
 
 /** Without what may be large. */
 const rowSelected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
@@ -144,15 +148,15 @@ export interface RunFilter {
 }
 
 /** A page of a project's runs, newest first. */
-export async function listRuns(sql: Sql, projectId: string, filter: RunFilter): Promise<ReconcileRow[]> {
-  const { rows } = await sql.query<ReconcileRow>(
-    `select ${filter.isRow === true ? rowSelected : selected} from svc.reconciles
+export async function listRuns(sql: Sql, projectId: string, filter: RunFilter): Promise<EarlyEnd<ReconcileRow>> {
+  const listed = `select ${filter.isRow === true ? rowSelected : selected} from svc.reconciles
       where project_id = $1::uuid and ($2::text is null or repository_name = $2::text)
         and ($3::text is null or status = $3::text) and ($4::bigint is null or seq < $4::bigint)
-      order by seq desc limit $5::int`,
-    [projectId, filter.repository ?? null, filter.status ?? null, filter.beforeSeq ?? null, filter.limit],
-  );
-  return rows;
+      order by seq desc limit $5::int`;
+  const values = [projectId, filter.repository ?? null, filter.status ?? null, filter.beforeSeq ?? null, filter.limit];
+  if (filter.isRow === true) return { rows: (await sql.query<ReconcileRow>(listed, values)).rows, isCut: false };
+  const text = endingEarly(listed, { size: runBytes, order: 'seq desc' });
+  return earlyEnd((await sql.query<ReconcileRow & Sized>(text, values)).rows);
 }
 
 /** The latest run of a commit, also one that is under way; what was overtaken says nothing. */
@@ -173,15 +177,15 @@ export async function runById(sql: Sql, projectId: string, id: string): Promise<
   return rows[0];
 }
 
-/** Runs of a project that changed after `version`, in the order of their changes. */
+/** Runs of a project that changed after `version`, in the order of their changes; each is read by whoever wants it (`runById`). */
 export async function runsChangedSince(
   sql: Sql,
   projectId: string,
   version: number,
   repository: string | undefined,
-): Promise<ReconcileRow[]> {
-  const { rows } = await sql.query<ReconcileRow>(
-    `select ${selected} from svc.reconciles
+): Promise<Pick<ReconcileRow, 'id' | 'version'>[]> {
+  const { rows } = await sql.query<Pick<ReconcileRow, 'id' | 'version'>>(
+    `select id, version from svc.reconciles
       where project_id = $1::uuid and version > $2::bigint and ($3::text is null or repository_name = $3::text)
       order by version limit 500`,
     [projectId, version, repository ?? null],

@@ -3,9 +3,10 @@
 // is looked at next is in polls.ts.
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import type { PlanSettings } from './pull-plans.ts';
-import { reconcileChannel, type ReconcileRow } from './reconciles.ts';
+import { reconcileChannel, type ReconcileRow, runBytes } from './reconciles.ts';
 
 export type RepositoryAuth =
   | { readonly kind: 'token'; readonly secretRef: string; readonly username?: string }
@@ -263,19 +264,20 @@ export async function repositoryByName(sql: Sql, projectId: string, name: string
   return rows[0] && revived(rows[0]);
 }
 
-/** A page in the order of names, after the name `after`. */
+/** A page in the order of names, after the name `after`; each is as large as itself with its last run. */
 export async function listRepositories(
   sql: Sql,
   projectId: string,
   page: { readonly after: string | null; readonly limit: number },
-): Promise<Repository[]> {
-  const { rows } = await sql.query<Raw>(
-    `select ${selected} from ${joined}
+): Promise<EarlyEnd<Repository>> {
+  const listed = `select ${selected} from ${joined}
       where r.project_id = $1::uuid and ($2::text is null or r.name collate "C" > $2::text collate "C")
-      order by r.name collate "C" limit $3::int`,
-    [projectId, page.after, page.limit],
-  );
-  return rows.map(revived);
+      order by r.name collate "C" limit $3::int`;
+  const lastRun = `(select ${runBytes} from svc.reconciles where repository_id = listed.id order by seq desc limit 1)`;
+  const size = `${jsonBytes('context')} + coalesce(${lastRun}, 0)`;
+  const text = endingEarly(listed, { size, order: 'name collate "C"' });
+  const { rows, isCut } = earlyEnd((await sql.query<Raw & Sized>(text, [projectId, page.after, page.limit])).rows);
+  return { rows: rows.map(revived), isCut };
 }
 
 /** Deletes the row with its state, polls and snapshots; its runs stay, without it. What it owns must be gone by then. */

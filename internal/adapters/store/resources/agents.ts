@@ -6,6 +6,7 @@ import type { AgentWrite, Current, CurrentAgent } from '../../../core/plan/types
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Origins } from '../../../domain/diagnostic.ts';
 import type { SourceRef } from '../../../domain/spec.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import { jsonbSlices } from '../schema/jsonb-slices.ts';
 import { hashOrDrift, specsWithin } from './drift.ts';
@@ -156,12 +157,22 @@ export async function listAgents(
   sql: Sql,
   projectId: string,
   page: { readonly limit: number; readonly after?: string; readonly isRow?: boolean },
-): Promise<AgentRow[]> {
-  const { rows } = await sql.query<AgentRow>(
-    `select ${page.isRow === true ? rowSelected : selected} from ${from}
+): Promise<EarlyEnd<AgentRow>> {
+  const listed = `select ${page.isRow === true ? rowSelected : selected} from ${from}
       where a.project_id = $1::uuid and ($2::text is null or a.name > $2::text collate "C")
-      order by a.name collate "C" limit $3::int`,
-    [projectId, page.after ?? null, page.limit],
+      order by a.name collate "C" limit $3::int`;
+  const values = [projectId, page.after ?? null, page.limit];
+  if (page.isRow === true) return { rows: (await sql.query<AgentRow>(listed, values)).rows, isCut: false };
+  const text = endingEarly(listed, { size: jsonBytes('spec'), order: 'name collate "C"' });
+  return earlyEnd((await sql.query<AgentRow & Sized>(text, values)).rows);
+}
+
+/** The first of a project's agents by name, with what others tell them apart by. */
+export async function agentFaces(sql: Sql, projectId: string, limit: number) {
+  const { rows } = await sql.query<{ name: string; revision: number; harness: string; concurrency: number | null }>(
+    `select name, revision, spec ->> 'harness' as harness, (spec ->> 'concurrency')::int as concurrency
+       from svc.agents where project_id = $1::uuid order by name collate "C" limit $2::int`,
+    [projectId, limit],
   );
   return rows;
 }
@@ -188,15 +199,15 @@ export async function listRevisions(
   sql: Sql,
   agentId: string,
   page: { readonly limit: number; readonly before?: number; readonly isRow?: boolean },
-): Promise<RevisionRow[]> {
-  const { rows } = await sql.query<RevisionRow>(
-    `select revision, ${page.isRow === true ? '' : 'spec, '}reconcile_id as "reconcileId", commit, created_at as "createdAt"
+): Promise<EarlyEnd<RevisionRow>> {
+  const listed = `select revision, ${page.isRow === true ? '' : 'spec, '}reconcile_id as "reconcileId", commit, created_at as "createdAt"
        from svc.agent_revisions
       where agent_id = $1::uuid and ($2::int is null or revision < $2::int)
-      order by revision desc limit $3::int`,
-    [agentId, page.before ?? null, page.limit],
-  );
-  return rows;
+      order by revision desc limit $3::int`;
+  const values = [agentId, page.before ?? null, page.limit];
+  if (page.isRow === true) return { rows: (await sql.query<RevisionRow>(listed, values)).rows, isCut: false };
+  const text = endingEarly(listed, { size: jsonBytes('spec'), order: 'revision desc' });
+  return earlyEnd((await sql.query<RevisionRow & Sized>(text, values)).rows);
 }
 
 export async function countAgents(sql: Sql, projectId: string): Promise<number> {

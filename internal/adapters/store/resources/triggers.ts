@@ -4,6 +4,7 @@
 import type { CurrentTrigger, TriggerWrite, Writes } from '../../../core/plan/types.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { AgentSpec, Mount, Trigger } from '../../../domain/spec.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import { jsonbSlices } from '../schema/jsonb-slices.ts';
 import { hashOrDrift } from './drift.ts';
@@ -77,10 +78,21 @@ export interface TriggerFilter {
 }
 
 /** A page of a project's triggers, by agent and ordinal. */
-export async function listTriggers(sql: Sql, projectId: string, filter: TriggerFilter): Promise<TriggerRow[]> {
-  const { rows } = await sql.query<TriggerRow>(
-    `select a.id as "agentId", a.name as agent, t.ordinal, t.kind, t.event, e.name as endpoint,
-            coalesce(c.name, t.spec ->> 'connection') as connection, t.spec, t.status
+export async function listTriggers(sql: Sql, projectId: string, filter: TriggerFilter): Promise<EarlyEnd<TriggerRow>> {
+  const text = endingEarly(triggersSql(', t.spec'), { size: jsonBytes('spec'), order: 'agent collate "C", ordinal' });
+  return earlyEnd((await sql.query<TriggerRow & Sized>(text, valuesOf(projectId, filter))).rows);
+}
+
+/** A trigger without what may be large of it. */
+export type TriggerHead = Omit<TriggerRow, 'spec'>;
+
+export async function listTriggerHeads(sql: Sql, projectId: string, filter: TriggerFilter): Promise<TriggerHead[]> {
+  return (await sql.query<TriggerHead>(triggersSql(''), valuesOf(projectId, filter))).rows;
+}
+
+const triggersSql = (spec: string): string =>
+  `select a.id as "agentId", a.name as agent, t.ordinal, t.kind, t.event, e.name as endpoint,
+            coalesce(c.name, t.spec ->> 'connection') as connection${spec}, t.status
        from svc.triggers t
        join svc.agents a on a.id = t.agent_id
        left join svc.endpoints e on e.id = t.endpoint_id
@@ -88,19 +100,17 @@ export async function listTriggers(sql: Sql, projectId: string, filter: TriggerF
       where t.project_id = $1::uuid and ($2::text is null or a.name = $2::text)
         and ($3::uuid is null or t.endpoint_id = $3::uuid) and (not $7::boolean or t.endpoint_id is not null)
         and ($4::text is null or (a.name collate "C", t.ordinal) > ($4::text collate "C", $5::int))
-      order by a.name collate "C", t.ordinal limit $6::int`,
-    [
-      projectId,
-      filter.agent ?? null,
-      filter.endpointId ?? null,
-      filter.after?.[0] ?? null,
-      filter.after?.[1] ?? null,
-      filter.limit,
-      filter.onEndpoints === true,
-    ],
-  );
-  return rows;
-}
+      order by a.name collate "C", t.ordinal limit $6::int`;
+
+const valuesOf = (projectId: string, filter: TriggerFilter): readonly unknown[] => [
+  projectId,
+  filter.agent ?? null,
+  filter.endpointId ?? null,
+  filter.after?.[0] ?? null,
+  filter.after?.[1] ?? null,
+  filter.limit,
+  filter.onEndpoints === true,
+];
 
 /** An active trigger as matching and routing read it. */
 export interface ActiveTrigger {

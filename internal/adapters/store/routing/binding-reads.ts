@@ -2,6 +2,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { BindingTarget, Continuity, Lifecycle } from '../../../domain/spec.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 
 export interface BindingRow {
@@ -35,16 +36,16 @@ export interface BindingFilter {
 }
 
 /** A page of a project's bindings, newest first. */
-export async function listBindings(sql: Sql, projectId: string, filter: BindingFilter): Promise<BindingRow[]> {
-  const { rows } = await sql.query<BindingRow>(
-    `select ${bindingColumns} from svc.bindings b
+export async function listBindings(sql: Sql, projectId: string, filter: BindingFilter): Promise<EarlyEnd<BindingRow>> {
+  const listed = `select ${bindingColumns} from svc.bindings b
       where b.project_id = $1::uuid and ($2::boolean or b.state = 'active')
         and ($3::text is null or b.agent = $3::text) and ($4::uuid is null or b.session_id = $4::uuid)
         and ($5::uuid is null or b.id < $5::uuid)
-      order by b.id desc limit $6::int`,
-    [projectId, filter.all, filter.agent ?? null, filter.sessionId ?? null, filter.before ?? null, filter.limit],
-  );
-  return rows;
+      order by b.id desc limit $6::int`;
+  const text = endingEarly(listed, { size: jsonBytes('context'), order: 'id desc' });
+  const { all, agent, sessionId, before, limit } = filter;
+  const values = [projectId, all, agent ?? null, sessionId ?? null, before ?? null, limit];
+  return earlyEnd((await sql.query<BindingRow & Sized>(text, values)).rows);
 }
 
 export async function bindingById(sql: Sql, projectId: string, id: string): Promise<BindingRow | undefined> {

@@ -1,6 +1,7 @@
 // svc.audit: append-only, written in the transaction of what it records. Holds names and decisions, never values.
 
 import type { JsonObject } from '../../../domain/json.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import { isUuid } from '../../../domain/uuid.ts';
 
@@ -132,13 +133,12 @@ export async function listAudit(
   sql: Sql,
   scope: AuditScope,
   page: AuditFilter & { readonly limit: number; readonly before?: number },
-): Promise<AuditRow[]> {
-  const { rows } = await sql.query<AuditRow>(
-    `select ${columns} from svc.audit where ${filterSql} and ($9::bigint is null or id < $9::bigint)
-     order by id desc limit $10::int`,
-    [...filterValues(scope, page), page.before ?? null, page.limit],
-  );
-  return rows;
+): Promise<EarlyEnd<AuditRow>> {
+  const listed = `select ${columns} from svc.audit where ${filterSql} and ($9::bigint is null or id < $9::bigint)
+     order by id desc limit $10::int`;
+  const text = endingEarly(listed, { size: jsonBytes('detail'), order: 'id desc' });
+  const values = [...filterValues(scope, page), page.before ?? null, page.limit];
+  return earlyEnd((await sql.query<AuditRow & Sized>(text, values)).rows);
 }
 
 export async function countAudit(sql: Sql, scope: AuditScope, filter: AuditFilter): Promise<number> {
@@ -153,12 +153,11 @@ export async function auditAfter(
   sql: Sql,
   scope: AuditScope,
   page: AuditFilter & { readonly limit: number; readonly after: number },
-): Promise<AuditRow[]> {
-  const { rows } = await sql.query<AuditRow>(
-    `select ${columns} from svc.audit where ${filterSql} and id > $9::bigint order by id limit $10::int`,
-    [...filterValues(scope, page), page.after, page.limit],
-  );
-  return rows;
+): Promise<EarlyEnd<AuditRow>> {
+  const listed = `select ${columns} from svc.audit where ${filterSql} and id > $9::bigint order by id limit $10::int`;
+  const text = endingEarly(listed, { size: jsonBytes('detail'), order: 'id' });
+  const values = [...filterValues(scope, page), page.after, page.limit];
+  return earlyEnd((await sql.query<AuditRow & Sized>(text, values)).rows);
 }
 
 /** Serialises daemons that prune at the same moment. */

@@ -71,13 +71,13 @@ export const agentRoutes: readonly Route[] = [
     const { limit, after } = readTextPage(query);
     const isRow = query.view === 'row';
     const page = { limit: limit + 1, isRow, ...(after !== undefined && { after }) };
-    const [rows, total] = await Promise.all([
+    const [{ rows, isCut }, total] = await Promise.all([
       listAgents(ctx.db, where.id, page),
       query.counts === 'true' ? countAgents(ctx.db, where.id) : undefined,
     ]);
     const withOrigins = await originsFor(ctx, query, rows.slice(0, limit));
     const shown = (row: AgentRow) => ({ ...(isRow ? showRow(row) : show(row)), ...withOrigins(row) });
-    return ok({ ...pageOf(rows, limit, (row) => [row.name], shown), ...counted(total) });
+    return ok({ ...pageOf(rows, limit, (row) => [row.name], shown, isCut), ...counted(total) });
   }),
   serve(api.getAgent, async ({ ctx, project: where, params, query }) => {
     const row = await requireAgent(ctx, where, params.name);
@@ -93,9 +93,9 @@ export const agentRoutes: readonly Route[] = [
     const { limit, ...page } = readNumberPage(query);
     const isRow = query.view === 'row';
     const row = await requireAgent(ctx, where, params.name);
-    const rows = await listRevisions(ctx.db, row.id, { limit: limit + 1, ...page, isRow });
+    const { rows, isCut } = await listRevisions(ctx.db, row.id, { limit: limit + 1, ...page, isRow });
     const shown = ({ spec, ...item }: RevisionRow) => (isRow ? item : { ...item, spec: storedSpec(spec) });
-    return ok(pageOf(rows, limit, (item) => [item.revision], shown));
+    return ok(pageOf(rows, limit, (item) => [item.revision], shown, isCut));
   }),
   serve(api.diffAgentRevisions, async ({ ctx, project: where, params }) => {
     const { id } = await requireAgent(ctx, where, params.name);

@@ -36,9 +36,9 @@ function filterOf({ action, subject, principal, since, until }: Filters): AuditF
 
 async function list(ctx: FlowContext, scope: AuditScope, input: Filters & PageQuery) {
   const { limit, ...page } = readNumberPage(input);
-  const rows = await listAudit(ctx.db, scope, { ...filterOf(input), ...page, limit: limit + 1 });
+  const { rows, isCut } = await listAudit(ctx.db, scope, { ...filterOf(input), ...page, limit: limit + 1 });
   const total = input.counts === 'true' ? await countAudit(ctx.db, scope, filterOf(input)) : undefined;
-  return ok({ ...pageOf(rows, limit, (row) => [row.id], show), ...counted(total) });
+  return ok({ ...pageOf(rows, limit, (row) => [row.id], show, isCut), ...counted(total) });
 }
 
 function exported(call: Pick<Call<Filters>, 'ctx' | 'query' | 'signal'>, scope: AuditScope) {

@@ -29,10 +29,10 @@ export const bindingRoutes: readonly Route[] = [
     if (sessionId !== undefined && !isUuid(sessionId))
       return ok({ items: [], nextCursor: null, ...counted(query.counts === 'true' ? 0 : undefined) });
     const filter = { all: query.all === 'true', agent, sessionId, before, limit: limit + 1 };
-    const rows = await listBindings(ctx.db, where.id, filter);
+    const { rows, isCut } = await listBindings(ctx.db, where.id, filter);
     const total = query.counts === 'true' ? await countBindings(ctx.db, where.id, filter) : undefined;
     const shown = query.view === 'row' ? showRow : showBinding;
-    return ok({ ...pageOf(rows, limit, (row) => [row.id], shown), ...counted(total) });
+    return ok({ ...pageOf(rows, limit, (row) => [row.id], shown, isCut), ...counted(total) });
   }),
   serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, query, body, actor }) => {
     if (!isUuid(id)) throw new Fault('not_found', 'not-found', messagesTable.noBinding);

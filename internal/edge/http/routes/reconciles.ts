@@ -16,11 +16,12 @@ export const reconcileRoutes: readonly Route[] = [
     const { repository: name, status: wanted } = query;
     const isRow = query.view === 'row';
     const filter = { repository: name, status: wanted, beforeSeq: before, limit: limit + 1, isRow };
-    const [rows, total] = await Promise.all([
+    const [{ rows, isCut }, total] = await Promise.all([
       listRuns(ctx.db, project.id, filter),
       query.counts === 'true' ? countRuns(ctx.db, project.id, filter) : undefined,
     ]);
-    return ok({ ...pageOf(rows, limit, (row) => [row.seq], isRow ? showRunRow : showRun), ...counted(total) });
+    const page = pageOf(rows, limit, (row) => [row.seq], isRow ? showRunRow : showRun, isCut);
+    return ok({ ...page, ...counted(total) });
   }),
   serve(api.streamReconciles, async ({ ctx, project, query, lastEventId, signal }) => {
     const after = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined;

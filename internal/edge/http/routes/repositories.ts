@@ -66,12 +66,13 @@ export const repositoryRoutes: readonly Route[] = [
   }),
   serve(api.listRepositories, async ({ ctx, project, query }) => {
     const { limit, after } = readTextPage(query);
-    const rows = await listRepositories(ctx.db, project.id, { after: after ?? null, limit: limit + 1 });
+    const { rows, isCut } = await listRepositories(ctx.db, project.id, { after: after ?? null, limit: limit + 1 });
     const page = pageOf(
       rows,
       limit,
       (row) => [row.name],
       (row) => row,
+      isCut,
     );
     const total = query.counts === 'true' ? await countRepositories(ctx.db, project.id) : undefined;
     return ok({ ...page, items: await show(ctx, page.items), ...counted(total) });

@@ -265,3 +265,41 @@ test('a schedule that no month has a day for applies, as its warning says, and h
     ],
   );
 });
+
+test('a page of large things ends early, with one of them at least, and the next goes on behind it', async () => {
+  const { db, projectId, orgId } = server.bench;
+  for (const name of ['large-1', 'large-2']) await server.bench.addRepository(name);
+  await server.bench.apply(agentsTree({ 'large-1': {}, 'large-2': {} }));
+  // Of each list the first thing alone is more than a page takes, and stands in it by itself.
+  const large = `repeat('z', 4300000)`;
+  const largeAt = (isFirst: string): string => `case when ${isFirst} then ${large} else 'a' end`;
+  const things: { readonly [path: string]: string } = {
+    'agents/triage/revisions': `insert into svc.agent_revisions select (jsonb_populate_record(r, jsonb_build_object('revision', n,
+      'spec', jsonb_build_object('systemPrompt', ${largeAt('n = 102')})))).* from svc.agent_revisions r, generate_series(101, 102) n
+        where r.revision = 1 and r.agent_id = (select id from svc.agents where name = 'triage')`,
+    agents: `update svc.agents set spec = spec || jsonb_build_object('systemPrompt', ${large}) where name = 'large-1'`,
+    triggers: `update svc.triggers set spec = spec || jsonb_build_object('where', jsonb_build_object('$.a', ${large})) where ordinal = 0`,
+    repositories: `update svc.repositories set context = jsonb_build_object('a', ${large}) where name = 'fleet'`,
+    reconciles: `insert into svc.reconciles (id, project_id, repository_name, reason, status, finished_at, diagnostics)
+      select gen_random_uuid(), '${projectId}', 'fleet', 'manual', 'failed', now(), jsonb_build_array(jsonb_build_object(
+        'severity', 'error', 'code', 'c', 'message', ${largeAt('n = 3')})) from generate_series(1, 3) n`,
+    bindings: `insert into svc.bindings (id, project_id, agent_id, agent, target_type, target_key, state, lifecycle, continuity,
+        context, created_at, updated_at)
+      select (n || 'fffffff-0000-7000-8000-000000000000')::uuid, a.project_id, a.id, a.name, 'tracker.issue', 'i-' || n, 'active',
+        'manual', 'agent', jsonb_build_object('a', ${largeAt('n = 3')}), now(), now()
+        from svc.agents a, generate_series(1, 3) n where a.name = 'triage'`,
+    audit: `insert into svc.audit (org_id, project_id, principal_kind, principal_name, action, detail)
+      select '${orgId}', '${projectId}', 'system', 's', 'session.exec', jsonb_build_object('argv', jsonb_build_array(${largeAt('n = 3')}))
+        from generate_series(1, 3) n`,
+  };
+  for (const [path, make] of Object.entries(things)) {
+    await db.query(make);
+    const first = await list(`${path}?limit=200`);
+    assert.equal(first.items.length, 1, path);
+    assert.ok(first.nextCursor, path);
+    const next = await list(`${path}?limit=200&cursor=${first.nextCursor}`);
+    assert.ok(next.items.length > 1, path);
+    const seen = [...first.items, ...next.items].map((item) => JSON.stringify(item).slice(0, 200));
+    assert.equal(new Set(seen).size, seen.length, path);
+  }
+});

@@ -35,7 +35,7 @@ function show(row: TriggerRow) {
 export const triggerRoutes: readonly Route[] = [
   serve(api.listTriggers, async ({ ctx, project: where, query }) => {
     const { limit, after } = readOrdinalPage(query);
-    const rows = await listTriggers(ctx.db, where.id, { limit: limit + 1, after, agent: query.agent });
+    const { rows, isCut } = await listTriggers(ctx.db, where.id, { limit: limit + 1, after, agent: query.agent });
     const total = query.counts === 'true' ? await countTriggers(ctx.db, where.id, query.agent) : undefined;
     const shown = rows.slice(0, limit);
     const [sourceOf, matchOf] = await Promise.all([
@@ -53,7 +53,7 @@ export const triggerRoutes: readonly Route[] = [
       ...(sourceOf !== undefined && { source: sourceOf(row.agent, row.ordinal) }),
       ...matchOf?.(row),
     });
-    return ok({ ...pageOf(rows, limit, (row) => [row.agent, row.ordinal], item), ...counted(total) });
+    return ok({ ...pageOf(rows, limit, (row) => [row.agent, row.ordinal], item, isCut), ...counted(total) });
   }),
   serve(api.getTrigger, async ({ ctx, project: where, params }) => {
     const { row, spec, origin, last } = await findTrigger(ctx, where, params.agent, params.ordinal);
