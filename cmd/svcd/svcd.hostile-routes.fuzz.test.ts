@@ -234,9 +234,12 @@ describe('lists of what is large in each of its rows', () => {
     await db.query(`insert into svc.agent_revisions select (jsonb_populate_record(r, jsonb_build_object('revision', n,
       'spec', jsonb_build_object('systemPrompt', ${text})))).* from svc.agent_revisions r, generate_series(101, 160) n
       where r.revision = 1 and r.agent_id = (select id from svc.agents where name = 'prompted')`);
-    await db.query(`insert into svc.reconciles (id, project_id, repository_id, repository_name, reason, status, finished_at, diagnostics)
+    // In parts, each within the time of a statement.
+    for (let part = 0; part < 3; part += 1) {
+      await db.query(`insert into svc.reconciles (id, project_id, repository_id, repository_name, reason, status, finished_at, diagnostics)
       select gen_random_uuid(), r.project_id, r.id, r.name, 'manual', 'failed', now(), jsonb_build_array(jsonb_build_object(
-        'severity', 'error', 'code', 'c', 'message', ${text})) from svc.repositories r, generate_series(1, 60)`);
+        'severity', 'error', 'code', 'c', 'message', ${text})) from svc.repositories r, generate_series(1, 40)`);
+    }
   });
 
   it('an agent’s revisions', () =>
