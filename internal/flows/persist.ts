@@ -3,16 +3,18 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isConnectionLoss } from '../adapters/store/store.ts';
+import { Fault } from '../domain/fault.ts';
 
 const stepsMs = [100, 500, 2_000, 5_000, 10_000] as const;
 
-/** What `work` gives; throws what it throws, and Fault `unavailable` where the database stays away. */
+/** What `work` gives; throws what it throws, and Fault `unavailable` where the database stays away, or busy. */
 export async function persist<T>(work: () => Promise<T>): Promise<T> {
   for (const stepMs of stepsMs) {
     try {
       return await work();
     } catch (error) {
-      if (!isConnectionLoss(error)) throw error;
+      const isBusy = error instanceof Fault && error.kind === 'unavailable';
+      if (!isBusy && !isConnectionLoss(error)) throw error;
       await sleep(stepMs);
     }
   }
