@@ -42,6 +42,7 @@ test('what is parked is known as such before it is let go, so that an end in bet
       rows: ['sick'],
       idOf: (id: string) => id,
       nameOf: (id: string) => id,
+      projectOf: () => '',
       tell: () => assert.fail('it is not told any more'),
       park,
     });

@@ -15,6 +15,8 @@ import {
 } from '../adapters/store/operations/in-hand.ts';
 import { failpoint } from '../base/failpoint.ts';
 import type { FlowContext } from './context.ts';
+import { takeOff } from './in-flight.ts';
+import { logTurnFailed } from './turn-failed.ts';
 
 /** The reason of what is parked. */
 export const endedTheProcess = 'ended-the-process';
@@ -93,8 +95,9 @@ const nothing = (): void => undefined;
 
 async function within(event: Promise<void>, ms: number): Promise<void> {
   const waited = new AbortController();
-  await Promise.race([event, sleep(ms, undefined, { signal: waited.signal }).catch(nothing)]);
-  waited.abort();
+  await Promise.race([event, sleep(ms, undefined, { signal: waited.signal }).catch(nothing)]).finally(() =>
+    waited.abort(),
+  );
 }
 
 /** One gate per daemon, known by its database. */
@@ -157,20 +160,27 @@ export interface InHandWork<T> {
   idOf(row: T): string;
   /** What a test names a row by, and a log. */
   nameOf(row: T): string;
+  /** The id of its project, whose next ones wait for it where it takes its time. */
+  projectOf(row: T): string;
   tell(row: T): Promise<void>;
   /** Ends it with the reason `endedTheProcess`, so that no loop takes it again by itself. */
   park(row: T): Promise<void>;
 }
 
+/** How long a turn waits for what it tells; what takes longer goes on behind it (in-flight.ts). */
+const patienceMs = 1_000;
+let batches = 0;
+
 /**
  * Tells each as its past allows: side by side, or, what was in hand at two unclean ends in a row, after the others and
  * with nothing beside it, or not at all after a third. Two statements more than the tellings themselves, whatever their
- * number, and none where there is nothing to tell.
+ * number, and none where there is nothing to tell. Throws what one of them throws where all end in a moment.
  */
 export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Promise<void> {
-  const { kind, rows, idOf, nameOf } = of;
+  const { kind, rows, idOf, nameOf, projectOf } = of;
   if (rows.length === 0) return;
-  const lane = `${kind}:told`;
+  // Of its own: the batch before may be in flight still.
+  const lane = `${kind}:told:${(batches += 1)}`;
   const ends = await takeInHand(ctx, { kind, lane, ids: rows.map(idOf) });
   const endsOf = (row: T): number => ends.get(idOf(row)) ?? 0;
   const tell = async (row: T): Promise<void> => {
@@ -178,12 +188,26 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
     await of.tell(row);
     if (endsOf(row) > 0) await clearSuspects(ctx.db, kind, [idOf(row)]);
   };
-  try {
-    const leave = await gateOf(ctx).enter();
-    await Promise.all(rows.filter((row) => endsOf(row) < aloneAtEnds).map(tell)).finally(leave);
-  } finally {
-    await putDown(ctx, lane);
-  }
+  const pending = new Map(rows.filter((row) => endsOf(row) < aloneAtEnds).map((row) => [row, projectOf(row)]));
+  const besideOthers = async (): Promise<void> => {
+    try {
+      const leave = await gateOf(ctx).enter();
+      const tellings = [...pending.keys()].map((row) => tell(row).finally(() => pending.delete(row)));
+      const failed = (await Promise.allSettled(tellings)).find(({ status }) => status === 'rejected');
+      leave();
+      if (failed?.status === 'rejected') throw failed.reason;
+    } finally {
+      await putDown(ctx, lane);
+    }
+  };
+  const over = besideOthers();
+  takeOff(ctx, kind, { pending, over });
+  let isLate = false;
+  over.catch((error: unknown) => {
+    if (isLate) logTurnFailed(ctx, 'telling.failed', error, { service: kind });
+  });
+  await within(over, patienceMs);
+  isLate = true;
   for (const row of rows.filter((one) => endsOf(one) >= aloneAtEnds)) {
     if (endsOf(row) >= parkedAtEnds) {
       // Known as parked first: a daemon that ends in between, perhaps by the next one, leaves a row that is taken, and parked, again.

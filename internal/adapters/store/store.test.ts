@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCutProxy } from '../../base/testkit/cut-proxy.ts';
 import { createTestDatabase, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { Fault } from '../../domain/fault.ts';
 import { addJob } from './operations/add-job.ts';
-import { ListenHub } from './schema/listen.ts';
 import { errorCode, isUniqueViolation, openDatabase } from './store.ts';
 
 /** Holds each caller back until so many have come; whoever comes later is let through. */
@@ -357,33 +354,6 @@ describe('the database', () => {
     await test.db.query(`select pg_notify('news', 'two')`);
     await until(() => heard.includes('two'));
     await stop();
-  });
-
-  it('keeps nothing of who could not listen, who asks again as often as it likes', async () => {
-    const address = new URL(test.url);
-    let isOpen = false;
-    const way = createServer((near) => {
-      near.on('error', () => undefined);
-      if (!isOpen) return void near.destroy();
-      const far = connect(Number(address.port), address.hostname);
-      far.on('error', () => near.destroy());
-      near.pipe(far).pipe(near);
-    });
-    way.listen(0, '127.0.0.1');
-    await once(way, 'listening');
-    const url = new URL(test.url);
-    [url.hostname, url.port] = ['127.0.0.1', String((way.address() as AddressInfo).port)];
-    const hub = new ListenHub({ connectionString: url.href }, silent);
-    const heard: string[] = [];
-    await assert.rejects(hub.listen('refused', () => heard.push('refused')));
-    isOpen = true;
-    const { promise: told, resolve: tell } = Promise.withResolvers<void>();
-    await hub.listen('taken', () => tell());
-    await test.db.query(`select pg_notify('refused', ''), pg_notify('taken', '')`);
-    await told;
-    await hub.stop();
-    way.close();
-    assert.deepEqual(heard, []);
   });
 
   it('adds a job with the transaction and not without it', async () => {

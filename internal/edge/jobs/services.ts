@@ -8,6 +8,7 @@ import { deadlinesChannel } from '../../adapters/store/sessions/checks.ts';
 import { type Role, roleNames } from '../../base/config/config.ts';
 import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
 import { tick } from '../../flows/heartbeat/heartbeat.ts';
+import { landed } from '../../flows/in-flight.ts';
 import { forgetOldFacts } from '../../flows/ingest/ingest.ts';
 import { forgetTold, noteByClock, tellWaiting } from '../../flows/notify/notify.ts';
 import { forgetOldCalls, resolveAbandoned } from '../../flows/outbox/outbox.ts';
@@ -45,10 +46,18 @@ function every(name: string, on: readonly Role[], pauseMs: number, turn: Turn<un
   return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(patient(ctx))) };
 }
 
+/** Of what its turns have begun, all is over when it has stopped. */
+const landing = (ctx: FlowContext, running: Running): Running => ({
+  async stop() {
+    await running.stop();
+    await landed(ctx);
+  },
+});
+
 /** Turns without a pause for as long as they find something: each answers with how much. */
 function untilNone(name: string, on: readonly Role[], pauseMs: number, turn: Turn<number>): Service {
   const act = (ctx: FlowContext) => async (signal: AbortSignal) => ((await turn(ctx, signal)) === 0 ? pauseMs : 0);
-  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(patient(ctx))) };
+  return { name, roles: on, start: async (ctx) => landing(ctx, loop(ctx, name, pauseMs, act(patient(ctx)))) };
 }
 
 /** Turns that answer with how long the next pause is, which a notification ends; `pauseMs` after one that failed. */
@@ -61,7 +70,11 @@ const nothing: Running = { stop: async () => undefined };
 /** Tells the code host of checks, where the daemon was wired with one. */
 async function startReporting(ctx: FlowContext): Promise<Running> {
   const { checks } = ctx;
-  return checks === undefined ? nothing : loop(ctx, 'check.report', 1_000, () => reportChecks(ctx, checks));
+  if (checks === undefined) return nothing;
+  return landing(
+    ctx,
+    loop(ctx, 'check.report', 1_000, () => reportChecks(ctx, checks)),
+  );
 }
 
 /** Routes: woken by its own intake, and by a sweep for what was missed. */

@@ -21,6 +21,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { type SessionCheck, type CheckSignal, nextDeadlineOf, signalCheck } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
+import { roomFor } from '../in-flight.ts';
 import { endedTheProcess, processInHand } from '../in-hand.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 
@@ -178,7 +179,11 @@ export async function sweepChecks(ctx: FlowContext, signal: AbortSignal): Promis
  * claim whose holder dies is told again: the port finds what it has made by the check's own id.
  */
 export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<number> {
-  const claimed = await claimUnreported(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: limits.reports });
+  const claimed = await claimUnreported(ctx.db, {
+    daemonId: ctx.daemonId,
+    leaseSeconds,
+    ...roomFor(ctx, 'check', limits.reports),
+  });
   failpoint('checks.claimed');
   const write = async ({ claimedUntil }: ClaimedCheck, answer: ReportAnswer): Promise<void> => {
     failpoint('checks.reported');
@@ -191,6 +196,7 @@ export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<n
     // What has changed since is another report.
     idOf: ({ id, changes }) => `${id}:${changes}`,
     nameOf: ({ name }) => name,
+    projectOf: ({ projectId }) => projectId,
     tell: async (row) => {
       const { id, changes: seen } = row;
       // Nobody outside has ever heard of it.

@@ -25,6 +25,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { NoticeCondition } from '../../domain/notification.ts';
 import type { FlowContext } from '../context.ts';
+import { roomFor } from '../in-flight.ts';
 import { endedTheProcess, processInHand } from '../in-hand.ts';
 import { destinationOf } from './receivers.ts';
 import { type Destination, type Sending, notifyOrigin, notifyReceiver } from './send.ts';
@@ -83,7 +84,7 @@ async function sendNotifications(ctx: FlowContext): Promise<number> {
   const rows = await claimNotifications(ctx.db, {
     daemonId,
     leaseSeconds: limits.leaseSeconds,
-    limit: limits.sending,
+    ...roomFor(ctx, 'notice', limits.sending),
   });
   const settle = (row: NotificationRow, end: Settled): Promise<void> =>
     settleNotification(ctx.db, { ...row, daemonId }, end);
@@ -92,6 +93,7 @@ async function sendNotifications(ctx: FlowContext): Promise<number> {
     rows,
     idOf: ({ id, receiver }) => `${id}:${receiver}`,
     nameOf: ({ condition, receiver }) => `${condition}:${receiver}`,
+    projectOf: ({ projectId }) => projectId,
     tell: async (row) => settle(row, await tell(ctx, row)),
     park: (row) => settle(row, { status: 'refused', code: endedTheProcess }),
   });

@@ -10,6 +10,7 @@
 
 import { type CallRow, forgetCalls, settleWrite, takeAbandoned } from '../../adapters/store/outbox/calls.ts';
 import type { FlowContext } from '../context.ts';
+import { roomFor } from '../in-flight.ts';
 import { processInHand } from '../in-hand.ts';
 import { findStep } from './write.ts';
 
@@ -28,12 +29,13 @@ const keptMs = 30 * dayMs;
 
 /** Resolves a batch; answers with how many there were. */
 export async function resolveAbandoned(ctx: FlowContext): Promise<number> {
-  const rows = await takeAbandoned(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
+  const rows = await takeAbandoned(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, ...roomFor(ctx, 'call', batch) });
   await processInHand(ctx, {
     kind: 'call',
     rows,
     idOf: ({ id }) => id,
     nameOf: ({ tool }) => tool,
+    projectOf: ({ projectId }) => projectId,
     tell: (row) => resolve(ctx, row),
     // Nobody looks for it any more, so nobody knows.
     park: async ({ id }) => {

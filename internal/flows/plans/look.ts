@@ -14,6 +14,7 @@ import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { roomFor } from '../in-flight.ts';
 import { processInHand } from '../in-hand.ts';
 import { fullNameOf } from '../sync/sync.ts';
 import { codehostCallOf, type Hub, hubOf } from './hub.ts';
@@ -28,12 +29,13 @@ const pages = 3;
 export async function pollPulls(ctx: FlowContext): Promise<number> {
   await ensurePullPolls(ctx.db);
   const { daemonId } = ctx;
-  const due = await claimPullPolls(ctx.db, { daemonId, leaseSeconds, limit: batch });
+  const due = await claimPullPolls(ctx.db, { daemonId, leaseSeconds, ...roomFor(ctx, 'look', batch) });
   await processInHand(ctx, {
     kind: 'look',
     rows: due,
     idOf: ({ repositoryId }) => repositoryId,
     nameOf: ({ repositoryId }) => repositoryId,
+    projectOf: ({ projectId }) => projectId,
     tell: (one) => lookAt(ctx, one),
     // Each time that it is due again, until a person asks for a sync.
     park: (one) => releasePullPoll(ctx.db, one, { daemonId, afterSeconds: seconds.failed }),

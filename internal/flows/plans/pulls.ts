@@ -9,6 +9,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
+import { roomFor } from '../in-flight.ts';
 import { processInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
 import { publishCheck, dropOldCheck } from './check.ts';
@@ -24,13 +25,14 @@ const filePages = 30;
 
 /** Tells what is due; answers with how many there were. */
 export async function publishPlans(ctx: FlowContext, signal: AbortSignal): Promise<number> {
-  const rows = await claimPlans(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
+  const rows = await claimPlans(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, ...roomFor(ctx, 'plan', batch) });
   await processInHand(ctx, {
     kind: 'plan',
     rows,
     // Another head is another plan.
     idOf: ({ repositoryId, number, head }) => `${repositoryId}:${number}:${head}`,
     nameOf: ({ fullName, number }) => `${fullName}#${number}`,
+    projectOf: ({ projectId }) => projectId,
     tell: (row) => tellOne(ctx, row, signal),
     park: (row) => releasePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
   });

@@ -15,6 +15,7 @@ import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
 import { digestOf } from './shapes.ts';
 import type { FlowContext } from '../context.ts';
+import { roomFor } from '../in-flight.ts';
 import { processInHand } from '../in-hand.ts';
 import { fullNameOf, statusText } from '../sync/sync.ts';
 import { againAfterMs, contextName, type Hub, hubOf, writeOnce } from './hub.ts';
@@ -36,12 +37,13 @@ interface Said {
 
 /** Tells what is due; answers with how many there were. */
 export async function publishStatuses(ctx: FlowContext): Promise<number> {
-  const rows = await claimStatuses(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
+  const rows = await claimStatuses(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, ...roomFor(ctx, 'status', batch) });
   await processInHand(ctx, {
     kind: 'status',
     rows,
     idOf: ({ repositoryId, commit }) => `${repositoryId}:${commit}`,
     nameOf: ({ commit }) => commit,
+    projectOf: ({ projectId }) => projectId,
     tell: (row) => tellOne(ctx, row),
     park: (row) => releaseStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
   });

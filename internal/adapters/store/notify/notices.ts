@@ -58,23 +58,30 @@ export interface NotificationRow extends NoticeRow {
   readonly attempts: number;
 }
 
-/** Takes notifications that are due and that no living daemon is at. */
+/** Takes notifications that are due and that no living daemon is at, of projects other than `busy`. */
 export async function claimNotifications(
   sql: Sql,
-  by: { readonly daemonId: string; readonly leaseSeconds: number; readonly limit: number },
+  by: {
+    readonly daemonId: string;
+    readonly leaseSeconds: number;
+    readonly limit: number;
+    readonly busy: readonly string[];
+  },
 ): Promise<NotificationRow[]> {
   const { rows } = await sql.query<NotificationRow>(
     `with due as (
        select d.notice_id, d.receiver from svc.notifications d
         where d.due_at <= now() and (d.claimed_until is null or d.claimed_until < now()
           or not exists (select from svc.daemons x where x.id = d.claimed_by))
+          and (cardinality($4::uuid[]) = 0
+            or not exists (select from svc.notices n where n.id = d.notice_id and n.project_id = any($4::uuid[])))
         order by d.due_at limit $3::int for update skip locked),
      mine as (
        update svc.notifications o set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
          from due where o.notice_id = due.notice_id and o.receiver = due.receiver
          returning o.notice_id, o.receiver, o.attempts)
      select ${noticeColumns}, mine.receiver, mine.attempts from mine join svc.notices n on n.id = mine.notice_id`,
-    [by.daemonId, by.leaseSeconds, by.limit],
+    [by.daemonId, by.leaseSeconds, by.limit, by.busy],
     'claim-notifications',
   );
   return rows;

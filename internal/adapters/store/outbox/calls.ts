@@ -192,17 +192,22 @@ export async function noteCall(
  */
 export async function takeAbandoned(
   sql: Sql,
-  by: { readonly daemonId: string; readonly leaseSeconds: number; readonly limit: number },
+  by: {
+    readonly daemonId: string;
+    readonly leaseSeconds: number;
+    readonly limit: number;
+    readonly busy: readonly string[];
+  },
 ): Promise<CallRow[]> {
   const { rows } = await sql.query<CallRow>(
     `with gone as (
        select c.id from svc.calls c
-        where c.status = 'sending' and (c.lease_until < now() or (c.created_at < now() - interval '10 seconds'
+        where c.status = 'sending' and c.project_id <> all($4::uuid[]) and (c.lease_until < now() or (c.created_at < now() - interval '10 seconds'
           and not exists (select from svc.daemons d where d.id = c.daemon_id)))
         order by c.id limit $3::int for update of c skip locked)
      update svc.calls c set daemon_id = $1::uuid, lease_until = now() + make_interval(secs => $2::int)
        from gone where c.id = gone.id returning ${columns('c')}`,
-    [by.daemonId, by.leaseSeconds, by.limit],
+    [by.daemonId, by.leaseSeconds, by.limit, by.busy],
   );
   return rows;
 }

@@ -71,22 +71,30 @@ export async function forgetWish(sql: Sql, repositoryId: string, number: number)
   );
 }
 
+/** A row with the id of its project. */
+export type OfProject<T> = T & { readonly projectId: string };
+
 interface Claim {
   readonly daemonId: string;
   readonly leaseSeconds: number;
 }
 
-/** Takes those that are due and that no living daemon is at. */
-export async function claimPlans(sql: Sql, by: Claim & { readonly limit: number }): Promise<PullPlan[]> {
-  const { rows } = await sql.query<PullPlan>(
+/** Takes those that are due and that no living daemon is at, of projects other than `busy`. */
+export async function claimPlans(
+  sql: Sql,
+  by: Claim & { readonly limit: number; readonly busy: readonly string[] },
+): Promise<OfProject<PullPlan>[]> {
+  const { rows } = await sql.query<OfProject<PullPlan>>(
     `with due as (
        select d.repository_id, d.number from svc.pull_plans d
         where d.due_at <= now() and (d.claimed_until is null or d.claimed_until < now()
           or not exists (select from svc.daemons x where x.id = d.claimed_by))
+          and (cardinality($4::uuid[]) = 0 or not exists (select from svc.repositories r where r.id = d.repository_id and r.project_id = any($4::uuid[])))
         order by d.due_at limit $3::int for update skip locked)
      update svc.pull_plans p set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
-       from due where p.repository_id = due.repository_id and p.number = due.number returning ${columns}`,
-    [by.daemonId, by.leaseSeconds, by.limit],
+       from due where p.repository_id = due.repository_id and p.number = due.number returning ${columns},
+         (select r.project_id from svc.repositories r where r.id = p.repository_id) as "projectId"`,
+    [by.daemonId, by.leaseSeconds, by.limit, by.busy],
     'claim-plans',
   );
   return rows;

@@ -1,6 +1,7 @@
 // svc.pull_polls: when the open pull requests of a repository are looked for. Invariant: of one repository one daemon looks
 // at a time (claimed_by, claimed_until).
 
+import type { OfProject } from './pull-plans.ts';
 import type { Sql } from '../store.ts';
 
 const followed = `r.auth ->> 'kind' = 'connection' and r.url is not null and not r.suspended`;
@@ -27,14 +28,19 @@ export interface PullPoll {
 /** Takes those that are due by the clock, where no deliveries come, or whose base has moved. */
 export async function claimPullPolls(
   sql: Sql,
-  by: { readonly daemonId: string; readonly leaseSeconds: number; readonly limit: number },
-): Promise<PullPoll[]> {
-  const { rows } = await sql.query<PullPoll>(
+  by: {
+    readonly daemonId: string;
+    readonly leaseSeconds: number;
+    readonly limit: number;
+    readonly busy: readonly string[];
+  },
+): Promise<OfProject<PullPoll>[]> {
+  const { rows } = await sql.query<OfProject<PullPoll>>(
     `with due as (
-       select p.repository_id, s.applied_commit, coalesce(r.branch, s.ref_branch) as branch
+       select p.repository_id, r.project_id, s.applied_commit, coalesce(r.branch, s.ref_branch) as branch
          from svc.pull_polls p join svc.repositories r on r.id = p.repository_id
          join svc.repository_states s on s.repository_id = r.id
-        where ${followed} and s.applied_commit is not null
+        where ${followed} and s.applied_commit is not null and r.project_id <> all($4::uuid[])
           and (s.applied_commit is distinct from p.looked_commit or (p.next_at <= now()
             and (p.delivered_at is null or p.delivered_at < now() - interval '1 day')))
           and (p.claimed_until is null or p.claimed_until < now()
@@ -43,8 +49,8 @@ export async function claimPullPolls(
      update svc.pull_polls p set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
        from due where p.repository_id = due.repository_id
        returning p.repository_id as "repositoryId", p.looked_commit as "lookedCommit",
-         due.applied_commit as "appliedCommit", due.branch`,
-    [by.daemonId, by.leaseSeconds, by.limit],
+         due.applied_commit as "appliedCommit", due.branch, due.project_id as "projectId"`,
+    [by.daemonId, by.leaseSeconds, by.limit, by.busy],
     'claim-pull-polls',
   );
   return rows;

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, it } from 'node:test';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { after, before, describe, it, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { openDatabase } from '../store.ts';
-import { WakeupSender } from './listen.ts';
+import { ListenHub, WakeupSender } from './listen.ts';
 
 const chunks = 500;
 
@@ -181,4 +183,33 @@ describe('the rhythm of wake-ups', () => {
     assert.equal(tries, 2);
     assert.deepEqual(said, ['database.tell_failed', 'database.tell_failed']);
   });
+});
+
+test('keeps nothing of who could not listen, who asks again as often as it likes', async (t) => {
+  const database = await createTestDatabase();
+  t.after(() => database.close());
+  const address = new URL(database.url);
+  let isOpen = false;
+  const way = createServer((near) => {
+    near.on('error', () => undefined);
+    if (!isOpen) return void near.destroy();
+    const far = connect(Number(address.port), address.hostname);
+    far.on('error', () => near.destroy());
+    near.pipe(far).pipe(near);
+  });
+  way.listen(0, '127.0.0.1');
+  await once(way, 'listening');
+  const url = new URL(database.url);
+  [url.hostname, url.port] = ['127.0.0.1', String((way.address() as AddressInfo).port)];
+  const hub = new ListenHub({ connectionString: url.href }, silent);
+  const heard: string[] = [];
+  await assert.rejects(hub.listen('refused', () => heard.push('refused')));
+  isOpen = true;
+  const { promise: told, resolve: tell } = Promise.withResolvers<void>();
+  await hub.listen('taken', () => tell());
+  await database.db.query(`select pg_notify('refused', ''), pg_notify('taken', '')`);
+  await told;
+  await hub.stop();
+  way.close();
+  assert.deepEqual(heard, []);
 });

@@ -226,19 +226,24 @@ export async function nextCheckDeadline(sql: Sql): Promise<Date | null> {
  */
 export async function claimUnreported(
   sql: Sql,
-  by: { readonly daemonId: string; readonly leaseSeconds: number; readonly limit: number },
+  by: {
+    readonly daemonId: string;
+    readonly leaseSeconds: number;
+    readonly limit: number;
+    readonly busy: readonly string[];
+  },
 ): Promise<ClaimedCheck[]> {
   const { rows } = await sql.query<ClaimedCheck>(
     `with due as (
        select d.id from svc.checks d
-        where not d.reported and d.connection_id is not null and d.report_error is null
+        where not d.reported and d.connection_id is not null and d.report_error is null and d.project_id <> all($4::uuid[])
           and (((d.report_after is null or d.report_after <= now()) and (d.reporting_until is null or d.reporting_until <= now()))
             or (d.reporting_by is not null and not exists (select from svc.daemons x where x.id = d.reporting_by)))
         order by d.updated_at limit $3::int for update skip locked)
      update svc.checks c set reporting_by = $1::uuid, report_after = l.until, reporting_until = l.until
        from due, (select date_trunc('milliseconds', now()) + make_interval(secs => $2::int) as until) l where c.id = due.id
      returning ${columns}, c.reporting_until as "claimedUntil"`,
-    [by.daemonId, by.leaseSeconds, by.limit],
+    [by.daemonId, by.leaseSeconds, by.limit, by.busy],
   );
   return rows;
 }
