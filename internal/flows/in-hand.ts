@@ -123,12 +123,11 @@ export interface Taken {
 export const takeInHand = (ctx: FlowContext, { alone = false, ...work }: Taken): Promise<ReadonlyMap<string, number>> =>
   noteInHand(ctx.db, { daemonId: ctx.daemonId, alone, ...work });
 
-/**
- * The same from within a transaction, which is not to wait for one more of the connections that the daemon's own work may have:
- * transactions that do could have all of them, and would wait for each other.
- */
-export const takeInHandWithin = (ctx: FlowContext, taken: Taken): Promise<ReadonlyMap<string, number>> =>
-  takeInHand({ ...ctx, db: ctx.db.calls }, taken);
+/** The same from within a transaction. */
+export const takeInHandWithin = (
+  ctx: FlowContext,
+  { alone = false, ...work }: Taken,
+): Promise<ReadonlyMap<string, number>> => noteInHand(ctx.db.notes, { daemonId: ctx.daemonId, alone, ...work });
 
 /**
  * What notes that is expected to be taken in hand next, if anything is: `ahead` of the transaction that takes it (TxOptions).

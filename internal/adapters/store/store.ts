@@ -6,13 +6,20 @@
 import { randomInt } from 'node:crypto';
 import pg from 'pg';
 import type { Logger } from 'pino';
-import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
+import { asFault, databaseUnavailable, errorCode, isConnectionLoss, isRepeatable } from './schema/errors.ts';
 import { ListenHub } from './schema/listen.ts';
-import { type Held, type Lane, NoAnswer, Pool, type Tx, Waited } from './schema/pool.ts';
+import { type Held, type Lane, Pool, type Tx, Waited } from './schema/pool.ts';
 import { notedRoom } from './schema/room.ts';
 import type { Sql, Statement } from './schema/sql.ts';
 export type { Sql, Statement, Tx };
+export {
+  databaseUnavailable,
+  errorCode,
+  isConnectionLoss,
+  isRepeatable,
+  isUniqueViolation,
+} from './schema/errors.ts';
 import { type Wakeup, tellingName, WakeupSender } from './schema/listen.ts';
 import { type OpeningRows, Transaction } from './schema/transaction.ts';
 
@@ -50,6 +57,11 @@ export interface Database extends Sql {
   oneCall(): Database;
   /** The same for what looks again and again whether there is news: it waits a moment rather than have a connection opened. */
   readonly looks: Database;
+  /**
+   * For one statement that a transaction has beside it, committed by itself: it waits for no other transaction, which may have
+   * such a statement too, and could wait for this one.
+   */
+  readonly notes: Sql;
   /** Connections that nothing else takes: for the heartbeat, the leases, and what ends a statement that was given up. */
   readonly vital: Sql;
   /**
@@ -85,61 +97,7 @@ export interface DatabaseOptions {
  */
 export const connectionsMax = { main: 7, vital: 2, jobs: 2, listen: 1 } as const;
 
-const repeatableCodes = new Set(['40001', '40P01']);
 const attemptsMax = 5;
-/** Server shutting down or starting, too many connections, and every connection exception (class 08). */
-const unavailableCodes = /^(08...|57P0[1-5]|53300)$/;
-/** Read-only (a standby, or one whose provider found its disk full), no room on its disk, no memory: nothing was done. */
-const unwritableCodes = /^(25006|53100|53200)$/;
-const socketCodes = /^(ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH)$/;
-
-/** Of the fault that callers get for any of them. */
-const unavailable = 'unavailable';
-
-/** The SQLSTATE of a database error, or a socket's error code, else undefined. */
-export function errorCode(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : undefined;
-}
-
-/** True when the error says that a unique index (of that name, when given) already holds the row. */
-export function isUniqueViolation(error: unknown, constraint?: string): boolean {
-  if (errorCode(error) !== '23505') return false;
-  return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
-}
-
-/**
- * True when what was tried has been rolled back and goes through when it is tried again: a serialization failure, a
- * deadlock, and a row that was on its way to a default partition while a partition was made for it.
- */
-export function isRepeatable(error: unknown): boolean {
-  const code = errorCode(error) ?? '';
-  return repeatableCodes.has(code) || (code === '23514' && (error as { constraint?: string }).constraint === undefined);
-}
-
-/** True when the server could not be reached, or the connection broke: what was in flight may have happened or not. */
-export function isConnectionLoss(error: unknown): boolean {
-  const code = errorCode(error);
-  if (code === unavailable || error instanceof NoAnswer) return true;
-  if (code !== undefined && (unavailableCodes.test(code) || socketCodes.test(code))) return true;
-  const message = error instanceof Error ? error.message : '';
-  return /^Connection terminated|^Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable/.test(
-    message,
-  );
-}
-
-function asFault(error: unknown): unknown {
-  if (unwritableCodes.test(errorCode(error) ?? '')) return databaseUnavailable(error, 'takes no writes');
-  return isConnectionLoss(error) && !(error instanceof Fault) ? databaseUnavailable(error) : error;
-}
-
-/** Nobody knows whether what was asked for has happened. */
-export function databaseUnavailable(cause?: unknown, how = 'cannot be reached'): Fault {
-  return new Fault('unavailable', unavailable, `The database ${how} at the moment; try again.`, {
-    cause,
-    retryAfterSeconds: 1,
-  });
-}
 
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number(text));
@@ -196,7 +154,7 @@ class Shared {
   readonly vital: Pool;
   readonly listener: ListenHub;
   readonly tells: WakeupSender;
-  readonly lanes: { readonly [name in 'work' | 'calls' | 'looks' | 'vital' | 'tells']: Lane };
+  readonly lanes: { readonly [name in 'work' | 'calls' | 'looks' | 'notes' | 'vital' | 'tells']: Lane };
   calls: Database | undefined;
   looks: Database | undefined;
   count = 0;
@@ -213,6 +171,7 @@ class Shared {
       work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs },
       calls: { max: connectionsMax.main - 1, waitMs: 4_000, answerMs: Math.min(callMs, answerMs) },
       looks: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs, isPatient: true },
+      notes: { max: 1, waitMs: 15_000, answerMs },
       vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
       tells: { max: 1, waitMs: tellMs, answerMs: tellMs },
     };
@@ -280,9 +239,15 @@ class View implements Database {
   oneCall(): Database {
     return new View(this.#shared, this.#shared.lanes.calls, new Waited());
   }
+  get notes(): Sql {
+    return this.#sql(this.#shared.main, this.#shared.lanes.notes);
+  }
   get vital(): Sql {
-    const { vital, lanes } = this.#shared;
-    return { query: (text, values, name) => this.#single(vital, lanes.vital, { text, values, name }) };
+    return this.#sql(this.#shared.vital, this.#shared.lanes.vital);
+  }
+
+  #sql(pool: Pool, lane: Lane): Sql {
+    return { query: (text, values, name) => this.#single(pool, lane, { text, values, name }) };
   }
 
   statements(): number {

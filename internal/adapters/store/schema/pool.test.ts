@@ -83,6 +83,35 @@ describe('the connections of a daemon', () => {
     }
   });
 
+  it('a statement beside a transaction waits for no other transaction and for no call, however many wait', async () => {
+    const db = open('beside');
+    try {
+      for (const lane of [db, db.calls]) {
+        const over = Promise.withResolvers<void>();
+        const begun: Promise<void>[] = [];
+        const hold = (): Promise<void> => {
+          const { promise, resolve } = Promise.withResolvers<void>();
+          begun.push(promise);
+          return lane.tx(async (tx) => {
+            await tx.query('select 1');
+            resolve();
+            await over.promise;
+          });
+        };
+        const held = Array.from({ length: connectionsMax.main - 1 }, hold);
+        await Promise.all(begun);
+        let isIn = false;
+        const waits = lane.query('select 1').then(() => (isIn = true));
+        await db.notes.query('select 1');
+        assert.equal(isIn, false);
+        over.resolve();
+        await Promise.all([...held, waits]);
+      }
+    } finally {
+      await db.close();
+    }
+  });
+
   // Each waits for time-outs of seconds, and with connections, a network and a table of its own.
   describe('of which some wait', { concurrency: 4 }, () => {
     it('a call that a lock holds up is told within its time, and its statement is ended', async () => {
