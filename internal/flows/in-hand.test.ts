@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestDaemon } from '../base/testkit/daemon.ts';
+import { landed } from './in-flight.ts';
 import { processInHand, WorkGate } from './in-hand.ts';
 
 test('of two that are tried alone one comes after the other, though the first takes so long that others are let in', async () => {
@@ -64,6 +65,39 @@ test('what is parked is known as such before it is let go, so that an end in bet
     );
     assert.ok(isParked);
   } finally {
+    await daemon.stop();
+  }
+});
+
+test('what is tried alone has a note of its own beside what is in flight still, and neither takes away the other', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  const slow = Promise.withResolvers<void>();
+  try {
+    const { db } = daemon.database;
+    await db.query(`insert into svc.suspects (kind, id, ends) values ('notice', 'sick', 2)`);
+    const noted = async (): Promise<unknown> =>
+      (await db.query('select ids, alone from svc.in_hand order by alone')).rows;
+    let seen: unknown[] = [];
+    await processInHand(daemon.ctx, {
+      kind: 'notice',
+      rows: ['slow', 'sick'],
+      idOf: (id) => id,
+      nameOf: (id) => id,
+      projectOf: (id) => id,
+      async tell(id) {
+        if (id === 'slow') return slow.promise;
+        const both = await noted();
+        slow.resolve();
+        await landed(daemon.ctx);
+        seen = [both, await noted()];
+      },
+      park: () => assert.fail('it is tried'),
+    });
+    const alone = { ids: ['sick'], alone: true };
+    assert.deepEqual(seen, [[{ ids: ['slow', 'sick'], alone: false }, alone], [alone]]);
+    assert.deepEqual(await noted(), []);
+  } finally {
+    slow.resolve();
     await daemon.stop();
   }
 });

@@ -216,12 +216,14 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
       continue;
     }
     ctx.runtime.log.warn({ kind, name: nameOf(row) }, 'telling.tried_alone');
+    // The others may be in flight still, and put their own note down.
+    const own = `${lane}:alone`;
     await gateOf(ctx).alone(async () => {
-      await takeInHand(ctx, { kind, lane, ids: [idOf(row)], alone: true });
+      await takeInHand(ctx, { kind, lane: own, ids: [idOf(row)], alone: true });
       try {
         await tell(row);
       } finally {
-        await putDown(ctx, lane);
+        await putDown(ctx, own);
       }
     });
   }

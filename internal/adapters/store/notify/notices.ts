@@ -4,6 +4,7 @@
 // settled never becomes pending again.
 
 import type { Condition, Notice } from '../../../domain/notification.ts';
+import type { OutboundClaim } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
 export interface NoticeRow extends Notice {
@@ -59,15 +60,7 @@ export interface NotificationRow extends NoticeRow {
 }
 
 /** Takes notifications that are due and that no living daemon is at, of projects other than `busy`. */
-export async function claimNotifications(
-  sql: Sql,
-  by: {
-    readonly daemonId: string;
-    readonly leaseSeconds: number;
-    readonly limit: number;
-    readonly busy: readonly string[];
-  },
-): Promise<NotificationRow[]> {
+export async function claimNotifications(sql: Sql, by: OutboundClaim): Promise<NotificationRow[]> {
   const { rows } = await sql.query<NotificationRow>(
     `with due as (
        select d.notice_id, d.receiver from svc.notifications d

@@ -10,6 +10,19 @@ import type { Sql, Statement } from '../store.ts';
 export type OutboundKind = 'plan' | 'look' | 'status' | 'notice' | 'check' | 'call';
 export type WorkKind = 'event' | 'sync' | 'tick' | 'session' | OutboundKind;
 
+/** Of what is to be told: how much of it a daemon claims, for how long, and projects (ids) whose it leaves alone. */
+export interface OutboundClaim {
+  readonly daemonId: string;
+  readonly leaseSeconds: number;
+  readonly limit: number;
+  readonly busy: readonly string[];
+}
+
+/** SQL that is true of a repository of none of these projects; nothing is looked up where there are none. */
+export const ofOtherProjects = (repository: string, busy: string): string =>
+  `(cardinality(${busy}::uuid[]) = 0 or not exists (
+      select from svc.repositories r where r.id = ${repository} and r.project_id = any(${busy}::uuid[])))`;
+
 /** What a session's turns are suspected by, apart from its launches. */
 export const turnSuspect = (sessionId: string): string => `turn:${sessionId}`;
 

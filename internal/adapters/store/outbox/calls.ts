@@ -4,6 +4,7 @@
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { isOfConnection } from '../../../domain/outside.ts';
+import type { OutboundClaim } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
 export type CallStatus = 'sending' | 'done' | 'refused' | 'unknown';
@@ -190,15 +191,7 @@ export async function noteCall(
  * Takes over writes whose daemon is gone, or is past its lease: each by one daemon. A daemon writes its own row soon after
  * it begins to serve, hence the ten seconds.
  */
-export async function takeAbandoned(
-  sql: Sql,
-  by: {
-    readonly daemonId: string;
-    readonly leaseSeconds: number;
-    readonly limit: number;
-    readonly busy: readonly string[];
-  },
-): Promise<CallRow[]> {
+export async function takeAbandoned(sql: Sql, by: OutboundClaim): Promise<CallRow[]> {
   const { rows } = await sql.query<CallRow>(
     `with gone as (
        select c.id from svc.calls c

@@ -2,6 +2,7 @@
 // tells at a time, and only it writes what was told; a wish that comes meanwhile raises the version and is told next.
 
 import type { OfProject } from './pull-plans.ts';
+import { type OutboundClaim, ofOtherProjects } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
 export interface CommitStatusRow {
@@ -26,21 +27,13 @@ export async function wishStatus(sql: Sql, repositoryId: string, commit: string)
 }
 
 /** Takes those that are due and that no living daemon is at, of projects other than `busy`. */
-export async function claimStatuses(
-  sql: Sql,
-  by: {
-    readonly daemonId: string;
-    readonly leaseSeconds: number;
-    readonly limit: number;
-    readonly busy: readonly string[];
-  },
-): Promise<OfProject<CommitStatusRow>[]> {
+export async function claimStatuses(sql: Sql, by: OutboundClaim): Promise<OfProject<CommitStatusRow>[]> {
   const { rows } = await sql.query<OfProject<CommitStatusRow>>(
     `with due as (
        select d.repository_id, d.commit from svc.commit_statuses d
         where d.due_at <= now() and (d.claimed_until is null or d.claimed_until < now()
           or not exists (select from svc.daemons x where x.id = d.claimed_by))
-          and (cardinality($4::uuid[]) = 0 or not exists (select from svc.repositories r where r.id = d.repository_id and r.project_id = any($4::uuid[])))
+          and ${ofOtherProjects('d.repository_id', '$4')}
         order by d.due_at limit $3::int for update skip locked)
      update svc.commit_statuses s set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
        from due where s.repository_id = due.repository_id and s.commit = due.commit

@@ -2,6 +2,7 @@
 // tells at a time (claimed_by, claimed_until), and only it writes what was told; a wish that comes meanwhile raises the
 // version and is told next; of deliveries the newest names the head.
 
+import { type OutboundClaim, ofOtherProjects } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
 export interface PullPlan {
@@ -80,16 +81,13 @@ interface Claim {
 }
 
 /** Takes those that are due and that no living daemon is at, of projects other than `busy`. */
-export async function claimPlans(
-  sql: Sql,
-  by: Claim & { readonly limit: number; readonly busy: readonly string[] },
-): Promise<OfProject<PullPlan>[]> {
+export async function claimPlans(sql: Sql, by: OutboundClaim): Promise<OfProject<PullPlan>[]> {
   const { rows } = await sql.query<OfProject<PullPlan>>(
     `with due as (
        select d.repository_id, d.number from svc.pull_plans d
         where d.due_at <= now() and (d.claimed_until is null or d.claimed_until < now()
           or not exists (select from svc.daemons x where x.id = d.claimed_by))
-          and (cardinality($4::uuid[]) = 0 or not exists (select from svc.repositories r where r.id = d.repository_id and r.project_id = any($4::uuid[])))
+          and ${ofOtherProjects('d.repository_id', '$4')}
         order by d.due_at limit $3::int for update skip locked)
      update svc.pull_plans p set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
        from due where p.repository_id = due.repository_id and p.number = due.number returning ${columns},

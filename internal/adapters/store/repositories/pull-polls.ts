@@ -2,6 +2,7 @@
 // at a time (claimed_by, claimed_until).
 
 import type { OfProject } from './pull-plans.ts';
+import type { OutboundClaim } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
 const followed = `r.auth ->> 'kind' = 'connection' and r.url is not null and not r.suspended`;
@@ -26,15 +27,7 @@ export interface PullPoll {
 }
 
 /** Takes those that are due by the clock, where no deliveries come, or whose base has moved. */
-export async function claimPullPolls(
-  sql: Sql,
-  by: {
-    readonly daemonId: string;
-    readonly leaseSeconds: number;
-    readonly limit: number;
-    readonly busy: readonly string[];
-  },
-): Promise<OfProject<PullPoll>[]> {
+export async function claimPullPolls(sql: Sql, by: OutboundClaim): Promise<OfProject<PullPoll>[]> {
   const { rows } = await sql.query<OfProject<PullPoll>>(
     `with due as (
        select p.repository_id, r.project_id, s.applied_commit, coalesce(r.branch, s.ref_branch) as branch

@@ -4,6 +4,7 @@
 
 import { createCheck, nextDeadlineOf } from '../../../core/session/session.ts';
 import type { CheckSpec, CheckDeadline } from '../../../domain/spec.ts';
+import type { OutboundClaim } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
 /** A qualifying event on a pull request: the next cycle of each check that the trigger declares. */
@@ -224,15 +225,7 @@ export async function nextCheckDeadline(sql: Sql): Promise<Date | null> {
  * next. What has changed again is not claimed by another while it is being told, or the code host would be told of a check
  * that it does not know yet twice. All times are the database's. A check without a connection is told to nobody.
  */
-export async function claimUnreported(
-  sql: Sql,
-  by: {
-    readonly daemonId: string;
-    readonly leaseSeconds: number;
-    readonly limit: number;
-    readonly busy: readonly string[];
-  },
-): Promise<ClaimedCheck[]> {
+export async function claimUnreported(sql: Sql, by: OutboundClaim): Promise<ClaimedCheck[]> {
   const { rows } = await sql.query<ClaimedCheck>(
     `with due as (
        select d.id from svc.checks d
