@@ -9,6 +9,7 @@ import {
   type DueIdentity,
   endProviderSessions,
   groupRolesText,
+  lockSentRefresh,
   putOffRefresh,
   setRefreshToken,
 } from '../../adapters/store/signin/refreshes.ts';
@@ -19,6 +20,7 @@ import { orgsOf } from '../../adapters/store/signin/web-sessions.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { type Actor, type FlowContext, sealingOf } from '../context.ts';
+import { persist } from '../persist.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { clientSecretOf, groupRoles, methodNamed } from './methods.ts';
 import { auditIn } from './web-session.ts';
@@ -108,7 +110,7 @@ async function refreshOne(ctx: FlowContext, due: DueIdentity): Promise<void> {
   if (result.outcome === 'renewed') {
     const { refreshToken: renewed } = result;
     ctx.runtime.log.warn({ method: due.method }, 'signin.groups_put_off');
-    return ctx.db.tx((tx) => keepRefreshToken(ctx, tx, due, renewed, soon(ctx)));
+    return keep(ctx, due, (tx) => keepRefreshToken(ctx, tx, due, renewed, soon(ctx)));
   }
   if (result.outcome === 'done') return take(ctx, due, result);
   ctx.runtime.log.warn({ method: due.method, outcome: result.outcome }, 'signin.refresh_failed');
@@ -118,11 +120,22 @@ async function refreshOne(ctx: FlowContext, due: DueIdentity): Promise<void> {
 /** An hour's beginning that is over in a few minutes. */
 const soon = (ctx: FlowContext): Date => new Date(ctx.runtime.now().getTime() - hourMs + laterMs);
 
+/**
+ * Writes what came of a token that was sent, once, and not over what a sign-in since has said. The provider says it once: the
+ * database may break off meanwhile.
+ */
+const keep = (ctx: FlowContext, due: DueIdentity, write: (tx: Sql) => Promise<void>): Promise<void> =>
+  persist(() =>
+    ctx.db.calls.tx(async (tx) => {
+      if (await lockSentRefresh(tx, due)) await write(tx);
+    }),
+  );
+
 const serviceActor: Actor = { kind: 'system', id: null, name: 'sign-in' };
 
 async function drop(ctx: FlowContext, due: DueIdentity, isRefused = false): Promise<void> {
   const at = ctx.runtime.now();
-  await ctx.db.tx(async (tx) => {
+  await keep(ctx, due, async (tx) => {
     await setRefreshToken(tx, due, { method: due.method, tokenId: null, at });
     if (!isRefused) return;
     const sessions = await endProviderSessions(tx, due.principalId, due.method, at);
@@ -136,7 +149,7 @@ async function take(
   due: DueIdentity,
   { groups, refreshToken }: Refreshed & { readonly outcome: 'done' },
 ): Promise<void> {
-  await ctx.db.tx(async (tx) => {
+  await keep(ctx, due, async (tx) => {
     const orgs = await orgsOf(tx, due.principalId);
     const before = await groupRolesText(tx, due.principalId);
     await setGroupRoles(tx, due.principalId, groupRoles(ctx, groups));

@@ -45,6 +45,18 @@ export async function claimRefreshDue(tx: Sql, before: Date, now: Date): Promise
   return rows[0];
 }
 
+/**
+ * Whether the token that was sent is the identity's still, which it stays then for the rest of the transaction: whoever has
+ * signed in since is known better than by what came of it.
+ */
+export async function lockSentRefresh(tx: Sql, of: DueIdentity): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `select from svc.external_identities where issuer = $1::text and subject = $2::text and token_id = $3::uuid for update`,
+    [of.issuer, of.subject, of.tokenId],
+  );
+  return rowCount > 0;
+}
+
 /** Nothing was sent after all: it is due again from `due` on. */
 export async function putOffRefresh(sql: Sql, of: DueIdentity, due: Date): Promise<void> {
   await sql.query(
