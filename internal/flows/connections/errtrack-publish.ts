@@ -27,6 +27,7 @@ import { type Recipient, selection } from '../../core/attempt/attempt.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication } from '../errtrack-application.ts';
+import { persist } from '../persist.ts';
 import { requireAdministrator, type SetupCaller } from './errtrack-authority.ts';
 import { select } from './errtrack-selection.ts';
 import { auditSetup, end, readSetup, wrongState } from './errtrack-status.ts';
@@ -77,7 +78,8 @@ export async function complete(
   if (confirmed.outcome === 'refused') return end(ctx, row, 'completing', 'refused', 'confirmation-refused');
   if (confirmed.outcome === 'unknown') return end(ctx, row, 'completing', 'unknown', 'confirmation-unknown');
   try {
-    await ctx.db.tx((tx) => publish(ctx, caller, tx, { row, chosen, appSlug: settings.appSlug }));
+    // The provider has it as installed by now: a project that is busy, or a database that breaks off, is waited for.
+    await persist(() => ctx.db.tx((tx) => publish(ctx, caller, tx, { row, chosen, appSlug: settings.appSlug })));
   } catch (error) {
     if (error instanceof Uninstalled) return end(ctx, row, 'completing', 'refused', 'uninstalled');
     const after = await attemptById(ctx.db, row.id);

@@ -37,6 +37,7 @@ import {
   setupForbidden,
   setupScope,
 } from './errtrack-authority.ts';
+import { persist } from '../persist.ts';
 import { complete } from './errtrack-publish.ts';
 import { auditSetup, current, end, noAttempt, readSetup, wrongState } from './errtrack-status.ts';
 import { isUuid } from '../../domain/uuid.ts';
@@ -154,10 +155,13 @@ export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input:
     );
   }
   const { outcome: _, ...pair } = exchanged;
-  await ctx.db.tx(async (tx) => {
-    const tokenId = await keepTokens(ctx, tx, { orgId: row.orgId, installationId, generation: 1 }, pair);
-    await holdPending(tx, { id: row.id, tokenId, tokenExpiresAt: pair.expiresAt });
-  });
+  // What the provider gives for a code, and says of an installation that waits, it may say once.
+  await persist(() =>
+    ctx.db.tx(async (tx) => {
+      const tokenId = await keepTokens(ctx, tx, { orgId: row.orgId, installationId, generation: 1 }, pair);
+      await holdPending(tx, { id: row.id, tokenId, tokenExpiresAt: pair.expiresAt });
+    }),
+  );
   return learn(ctx, caller, { row, settings, installationId, token: pair.token });
 }
 
@@ -182,12 +186,14 @@ async function learn(ctx: FlowContext, caller: SetupCaller, at: Learning): Promi
   const { organization, region, choices } = read;
   const now = ctx.runtime.now();
   const isOnly = choices.length === 1 && row.destinations.length === 1;
-  const isTaken = await ctx.db.tx(async (tx) => {
-    if (!(await claimInstallation(tx, { installationId, attemptId: row.id, orgId: row.orgId, now }))) return true;
-    const learned = { organization, region, choices };
-    await step(tx, row.id, { taken: isOnly ? 'only-choice' : 'choices', from: 'exchanging', now, learned });
-    return false;
-  });
+  const isTaken = await persist(() =>
+    ctx.db.tx(async (tx) => {
+      if (!(await claimInstallation(tx, { installationId, attemptId: row.id, orgId: row.orgId, now }))) return true;
+      const learned = { organization, region, choices };
+      await step(tx, row.id, { taken: isOnly ? 'only-choice' : 'choices', from: 'exchanging', now, learned });
+      return false;
+    }),
+  );
   if (isTaken) {
     await end(ctx, row, 'exchanging', 'refused', 'installation-claimed');
     throw new Fault('conflict', 'installation-claimed', 'The installation belongs to another setup.');

@@ -44,6 +44,7 @@ import {
   type Target,
 } from './oauth-clients.ts';
 import { keepSealed, openSealed } from './sealed-tokens.ts';
+import { persist } from '../persist.ts';
 import { tokenBinding } from './oauth-tokens.ts';
 
 /** Longer than an exchange may take. */
@@ -338,10 +339,8 @@ async function publish(
   tokens: Tokens,
 ): Promise<void> {
   const now = ctx.runtime.now();
-  await ctx.db.tx(async (tx) => {
-    if (!(await stepOauthAttempt(tx, row.id, { taken: 'published', from: 'exchanging', now }))) {
-      throw new Fault('conflict', 'wrong-state', 'The attempt is over.');
-    }
+  const write = async (tx: Sql): Promise<boolean> => {
+    if (!(await stepOauthAttempt(tx, row.id, { taken: 'published', from: 'exchanging', now }))) return false;
     const before = await lockOauthGrant(tx, row.connectionId);
     const generation = (before?.generation ?? 0) + 1;
     const binding = tokenBinding({ ...row, generation });
@@ -367,6 +366,13 @@ async function publish(
     if (changed === undefined) {
       await note(tx, { actor, connection, what: 'consent_renewed', detail: { attemptId: row.id } });
     }
-  });
+    return true;
+  };
+  // The server gives it once, and the code is spent.
+  const isMine = await persist(() => ctx.db.tx(write));
+  // It may have been kept and not answered.
+  if (!isMine && (await oauthAttemptById(ctx.db, row.connectionId, row.id))?.state !== 'completed') {
+    throw new Fault('conflict', 'wrong-state', 'The attempt is over.');
+  }
   ctx.runtime.log.info({ attemptId: row.id, connectionId: row.connectionId }, 'oauth.consented');
 }

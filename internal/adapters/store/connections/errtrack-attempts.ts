@@ -137,7 +137,7 @@ export async function holdPending(
 ): Promise<void> {
   await tx.query(
     `with held as (update svc.errtrack_attempts set token_id = $2::uuid, token_expires_at = $3::timestamptz
-       where id = $1::uuid and state = 'exchanging' returning id)
+       where id = $1::uuid and state = 'exchanging' and token_id is null returning id)
      delete from svc.oauth_tokens where id = $2::uuid and not exists (select from held)`,
     [at.id, at.tokenId, at.tokenExpiresAt],
   );
