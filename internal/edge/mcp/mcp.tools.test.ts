@@ -126,9 +126,12 @@ describe('tools of the service, through the public door', () => {
     const clients = await Promise.all(Array.from({ length: 6 }, () => boss.client()));
     const answers = await Promise.all(
       clients.map(async (client) => {
-        const { content } = await client.callTool({ name: 'svc_sessions_spawn', arguments: input });
-        const [part] = content as [{ text: string }];
-        return JSON.parse(part.text) as { sessionId: string; created: boolean };
+        for (;;) {
+          const { content } = await client.callTool({ name: 'svc_sessions_spawn', arguments: input });
+          const [part] = content as [{ text: string }];
+          // On a slow machine the others may have the project for longer than one of them waits.
+          if (!part.text.startsWith('busy: ')) return JSON.parse(part.text) as { sessionId: string; created: boolean };
+        }
       }),
     );
     assert.equal(new Set(answers.map((one) => one.sessionId)).size, 1);

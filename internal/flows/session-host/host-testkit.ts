@@ -4,13 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { scriptedAgent } from '../../adapters/harness/harness-testkit.ts';
 import type { Config } from '../../base/config/config.ts';
-import {
-  type ApiAnswer,
-  type JsonBody,
-  startTestDaemon,
-  type TestDaemon,
-  type TestDaemonOptions,
-} from '../../base/testkit/daemon.ts';
+import { type JsonBody, startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../base/testkit/daemon.ts';
 import { heardUnder } from './host-crash-testkit.ts';
 
 export interface SessionView {
@@ -95,15 +89,13 @@ export async function createHostBench(
       if (status !== 200) throw new Error(`apply: ${status} ${JSON.stringify(body)}`);
     },
     async start(agent, message, input) {
-      const ask = () => api('POST', `P/agents/${agent}/sessions`, { message, ...(input && { input }) });
-      const { status, body } = await whenFree(ask);
+      const { status, body } = await api('POST', `P/agents/${agent}/sessions`, { message, ...(input && { input }) });
       if (status !== 201) throw new Error(`start: ${status} ${JSON.stringify(body)}`);
       return String(body['id']);
     },
     view,
     async send(session, text) {
-      const say = () => api('POST', `P/sessions/${session}/messages`, { text });
-      const { status, body } = await whenFree(say);
+      const { status, body } = await api('POST', `P/sessions/${session}/messages`, { text });
       if (status >= 300) throw new Error(`send: ${status} ${JSON.stringify(body)}`);
     },
     turns: (session) => turnsOf(daemon, session),
@@ -143,14 +135,6 @@ async function markOf({ database }: TestDaemon, session: string): Promise<string
     [session],
   );
   return rows[0]?.mark;
-}
-
-/** Somebody had the project's lock for two seconds: nothing was done, and callers are told to try again. */
-async function whenFree(ask: () => Promise<ApiAnswer>): Promise<ApiAnswer> {
-  let answer = await ask();
-  for (let tries = 0; answer.status === 503 && String(answer.body['code']) === 'busy' && tries < 10; tries += 1)
-    answer = await ask();
-  return answer;
 }
 
 async function turnsOf({ ctx }: TestDaemon, session: string): Promise<TurnView[]> {
