@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { callSvc, emptyHome, runSvc } from './testkit.ts';
@@ -73,6 +73,17 @@ test('another version than the pinned one is outdated, and an installation repla
   assert.match(list.stdout, /harness-b +outdated +harness-b is installed at 0\.0\.1, and this version of svc needs/);
   assert.equal((await runSvc(home.path, ['harness', 'install', 'harness-b'], { env })).code, 0);
   assert.match((await runSvc(home.path, ['harness', 'list'], { env })).stdout, /harness-b +installed/);
+});
+
+test('what an installation that was killed has left goes with a later one, and one that is under way stays', async () => {
+  const dataDir = join(home.path, 'killed');
+  const [left, underWay] = ['.harness-b-dEaD00', '.harness-b-aLiVe0'];
+  for (const name of [left, underWay]) await mkdir(join(dataDir, 'harnesses', name, 'deep'), { recursive: true });
+  const before = new Date(Date.now() - 25 * 3_600_000);
+  await utimes(join(dataDir, 'harnesses', left), before, before);
+  const env = { PATH: await fakeNpm('good', laysOut), SVC_DATA_DIR: dataDir };
+  assert.equal((await runSvc(home.path, ['harness', 'install', 'harness-b'], { env })).code, 0);
+  assert.deepEqual((await readdir(join(dataDir, 'harnesses'))).toSorted(), [underWay, 'harness-b']);
 });
 
 test('a configured command goes before what is installed', async () => {

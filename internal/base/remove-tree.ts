@@ -2,8 +2,8 @@
 // takes all threads that read files and look names up, and the event loop their answers, for seconds.
 
 import { spawn } from 'node:child_process';
-import { chmod, opendir, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path/posix';
+import { chmod, lstat, opendir, readdir, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path/posix';
 
 /** So many are removed sooner than a program is started. */
 const few = 500;
@@ -18,6 +18,23 @@ export async function removeTree(path: string): Promise<void> {
     if (code !== 'EACCES' && code !== 'EPERM') throw error;
     await openDirectories(path);
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** Nobody makes anything for so long. */
+const abandonedAfterMs = 24 * 3_600_000;
+
+/**
+ * Removes what stands beside a draft that has just been begun, is named by the same prefix, and has been left by a process
+ * that was killed over it: begun a day before, by the file system's own clock.
+ */
+export async function removeAbandoned(draft: string, prefix: string): Promise<void> {
+  const { mtimeMs: nowMs } = await lstat(draft);
+  for (const name of await readdir(dirname(draft))) {
+    const path = join(dirname(draft), name);
+    if (!name.startsWith(prefix) || path === draft) continue;
+    const at = await lstat(path).catch(() => null); // Ended by its own meanwhile.
+    if (at !== null && nowMs - at.mtimeMs > abandonedAfterMs) await removeTree(path);
   }
 }
 

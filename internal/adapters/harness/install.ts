@@ -8,6 +8,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import type { Harness } from '../../domain/spec.ts';
 import { adapterOf } from './profiles.ts';
 import { exists } from '../../base/files.ts';
+import { removeAbandoned } from '../../base/remove-tree.ts';
 
 export interface ResolveOptions {
   readonly harness: Harness;
@@ -182,8 +183,10 @@ export async function installHarness(options: InstallOptions): Promise<Installed
   if (present?.version === adapter.version && (await hasEngine(directory, harness))) return { ...done, already: true };
   const parent = dirname(directory);
   await mkdir(parent, { recursive: true, mode: 0o700 });
-  const staging = await mkdtemp(join(parent, `.${harness}-`));
+  const prefix = `.${harness}-`;
+  const staging = await mkdtemp(join(parent, prefix));
   try {
+    await removeAbandoned(staging, prefix);
     await runNpm(staging, `${adapter.name}@${adapter.version}`, options);
     const found = await findAdapter(staging, harness);
     if (found?.version !== adapter.version) {

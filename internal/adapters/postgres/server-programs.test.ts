@@ -6,6 +6,7 @@ import {
   constants,
   mkdir,
   mkdtemp,
+  readdir,
   readFile,
   readlink,
   rm,
@@ -57,6 +58,28 @@ test('programs in a private checkout are copied once to where the account can re
   assert.equal(await readFile(copied.initdb, 'utf8'), '# initdb\n');
   await access(copied.postgres, constants.X_OK);
   for (let at = copied.home; at !== '/'; at = join(at, '..')) assert.equal((await stat(at)).mode & 0o001, 0o001, at);
+});
+
+test('a copy that cannot be made to its end leaves nothing, however often it is tried', async (t) => {
+  const { root, binaries } = await planted(0o755);
+  const { home } = binaries;
+  const dataDir = await mkdtemp(join(tmpdir(), 'svc-programs-'));
+  t.after(() => rm(dataDir, { recursive: true }));
+  t.after(() => rm(root, { recursive: true }));
+  await mkdir(join(home, 'lib'));
+  const links = [{ source: 'native/lib/libpq.so.5.18', target: 'native/lib/libpq.so.5' }];
+  await writeFile(join(home, 'pg-symlinks.json'), JSON.stringify(links));
+  await writeFile(join(home, 'lib/libpq.so.5.18'), 'what cannot be read', { mode: 0o000 });
+  await chmod(join(home, 'lib'), 0o555);
+  await chown(dataDir, isRoot ? account.uid : (process.getuid?.() ?? 0), -1);
+  if (isRoot) process.seteuid?.(account.uid);
+  try {
+    for (const _ of [1, 2]) await assert.rejects(preparedBinaries(home, dataDir), { code: 'EACCES' });
+    assert.deepEqual(await readdir(join(dataDir, 'programs')), []);
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+    await chmod(join(home, 'lib'), 0o755);
+  }
 });
 
 test('a package that cannot be written to is used as it is where its links stand, else by a copy in the data directory', async (t) => {

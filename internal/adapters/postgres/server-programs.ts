@@ -7,10 +7,11 @@
 
 import { execFile, spawn } from 'node:child_process';
 import type { Stats } from 'node:fs';
-import { chmod, cp, lstat, mkdir, mkdtemp, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, cp, lstat, mkdir, mkdtemp, readFile, rename, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join, parse } from 'node:path';
 import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
+import { removeTree } from '../../base/remove-tree.ts';
 
 const run = promisify(execFile);
 
@@ -77,15 +78,17 @@ async function copyOnce(home: string, parent: string, prepare: (fresh: string) =
   const copy = join(parent, await copyName(home));
   if ((await lstat(copy).catch(() => undefined)) !== undefined) return binariesIn(copy);
   const fresh = await mkdtemp(`${copy}.`);
-  await cp(home, fresh, { recursive: true, verbatimSymlinks: true });
-  await chmod(fresh, 0o755);
-  await prepare(fresh);
   try {
-    await rename(fresh, copy);
-  } catch (error) {
-    // Another daemon has made the same copy meanwhile.
-    if (!['EEXIST', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-    await rm(fresh, { recursive: true, force: true });
+    await cp(home, fresh, { recursive: true, verbatimSymlinks: true });
+    await chmod(fresh, 0o755);
+    await prepare(fresh);
+    await rename(fresh, copy).catch((error: NodeJS.ErrnoException) => {
+      // Another daemon has made the same copy meanwhile.
+      if (error.code !== 'EEXIST' && error.code !== 'ENOTEMPTY') throw error;
+    });
+  } finally {
+    // A disk that is full would be fuller with each start.
+    await removeTree(fresh);
   }
   return binariesIn(copy);
 }

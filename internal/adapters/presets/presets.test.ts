@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
-import { lstat, mkdir, readdir, readFile, rm, symlink, writeFile, chmod } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, rm, symlink, utimes, writeFile, chmod } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -45,6 +45,16 @@ async function tar(dir: string, items: readonly Item[], as = 'a.tar'): Promise<s
 }
 
 const codeOf = (code: string) => (error: unknown) => error instanceof Fault && error.code === code;
+
+test('what a build that was killed has left goes with a later one, and one that is under way stays', async (t) => {
+  const dir = temporary(t);
+  const kept = join(dir, 'data/presets/store');
+  for (const name of ['.draft-dEaD00', '.draft-aLiVe0']) await mkdir(join(kept, name, 'usr/bin'), { recursive: true });
+  const before = new Date(Date.now() - 25 * 3_600_000);
+  await utimes(join(kept, '.draft-dEaD00'), before, before);
+  const { digest } = await new PresetStore(join(dir, 'data')).build('one', await tar(dir, system), { now });
+  assert.deepEqual((await readdir(kept)).toSorted(), ['.draft-aLiVe0', digest.replace('sha256:', '')]);
+});
 
 test('the same content has one digest, from a directory or an archive however packed', async (t) => {
   const dir = temporary(t);

@@ -5,7 +5,7 @@
 
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { removeTree } from '../../base/remove-tree.ts';
+import { removeAbandoned, removeTree } from '../../base/remove-tree.ts';
 import { pathInRoot } from '../../base/root-path.ts';
 import { Fault } from '../../domain/fault.ts';
 import { resourceNamePattern } from '../../domain/spec.ts';
@@ -36,6 +36,8 @@ const digestPattern = /^sha256:([0-9a-f]{64})$/;
 /** A directory of the operator's own is looked at again after so long. */
 const lookedMs = 30_000;
 
+const draftPrefix = '.draft-';
+
 /** The presets of one data directory. */
 export class PresetStore {
   readonly #root: string;
@@ -60,8 +62,9 @@ export class PresetStore {
     const store = join(this.#root, 'store');
     await mkdir(store, { recursive: true, mode: 0o700 });
     await mkdir(join(this.#root, 'names'), { recursive: true, mode: 0o700 });
-    const draft = await mkdtemp(join(store, '.draft-'));
+    const draft = await mkdtemp(join(store, draftPrefix));
     try {
+      await removeAbandoned(draft, draftPrefix);
       const limits = { ...limitsTable, ...options.limits };
       const tree: Tree = found.isDirectory()
         ? await copyDirectory(from, draft, limits)
