@@ -23,10 +23,15 @@ run: setup ## start svcd on an embedded database with the demo repository (or RE
 # Of the processes of tests, not of what they start: to start a program takes a process as long as it is large, and what V8 takes
 # for young objects is a third of one.
 SMALL := --max-semi-space-size=2
-# Every test file is a process of its own, and compiles the same modules: cached, that costs half.
+NODE_TEST := node $(SMALL) --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts
+# Every process of tests compiles the same modules: cached, that costs half.
 test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
 test: setup ## run the tests (twelve minutes on two quick cores, half an hour on slow ones), or those of one room with its kill tests: ROOM=core/compile
-	@node $(SMALL) --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
+ifdef ROOM
+	@$(NODE_TEST) 'internal/$(ROOM)/**/*.test.ts'
+else
+	@files=$$(node internal/base/testkit/batches.ts $(TESTS)) && $(NODE_TEST) $$files
+endif
 
 check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
 
