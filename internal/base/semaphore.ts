@@ -1,25 +1,67 @@
 // How many harnesses start at a time: each takes a processor for about a second, and of too many that start at once none
-// is ready within its time.
+// is ready within its time. One that takes much longer waits for somebody, and takes no processor meanwhile: only others of
+// its own owner wait for it.
 
+/** What takes longer counts for its owner alone. */
+const momentMs = 5_000;
+
+interface Owner {
+  inside: number;
+  readonly waiting: (() => void)[];
+}
+
+/** So many of each owner at a time, and as many in all of those that have just begun. */
 export class Semaphore {
   readonly #width: number;
-  #inside = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #momentMs: number;
+  /** Those that have just begun. */
+  #fresh = 0;
+  readonly #owners = new Map<string, Owner>();
 
-  constructor(width: number) {
+  constructor(width: number, moment = momentMs) {
     this.#width = width;
+    this.#momentMs = moment;
   }
 
-  /** Runs `work` when there is room, in the order of the calls. */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#inside >= this.#width) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#inside += 1;
+  /** Runs `work` when there is room: of one owner in the order of the calls, of several those first who have the least inside. */
+  async run<T>(ownerId: string, work: () => Promise<T>): Promise<T> {
+    const owner = this.#owners.get(ownerId) ?? { inside: 0, waiting: [] };
+    this.#owners.set(ownerId, owner);
+    const turn = Promise.withResolvers<void>();
+    owner.waiting.push(turn.resolve);
+    this.#startNext();
+    await turn.promise;
+    let isFresh = true;
+    const grow = (): void => {
+      if (isFresh) this.#fresh -= 1;
+      isFresh = false;
+    };
+    const timer = setTimeout(() => {
+      grow();
+      this.#startNext();
+    }, this.#momentMs);
     try {
       return await work();
     } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#inside -= 1;
-      else next();
+      clearTimeout(timer);
+      grow();
+      owner.inside -= 1;
+      if (owner.inside === 0 && owner.waiting.length === 0) this.#owners.delete(ownerId);
+      this.#startNext();
+    }
+  }
+
+  #startNext(): void {
+    while (this.#fresh < this.#width) {
+      let next: Owner | undefined;
+      for (const one of this.#owners.values()) {
+        if (one.waiting.length === 0 || one.inside >= this.#width) continue;
+        if (next === undefined || one.inside < next.inside) next = one;
+      }
+      if (next === undefined) return;
+      this.#fresh += 1;
+      next.inside += 1;
+      next.waiting.shift()?.();
     }
   }
 }

@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { Semaphore } from '../../base/semaphore.ts';
+import { createLimiter } from '../../base/concurrency.ts';
 import { newDataKey, openPiece, sealPiece } from '../crypto/crypto.ts';
 import type { ObjectStore } from './types.ts';
 
@@ -46,7 +46,7 @@ const pruneEveryMs = 3_600_000;
 
 export class SharedArchives {
   readonly #options: SharedArchivesOptions;
-  readonly #atOnce = new Semaphore(2);
+  readonly #atOnce = createLimiter(2, 2);
   readonly #underWay = new Set<Promise<void>>();
   #awayUntil = 0;
   #pruneAt = 0;
@@ -86,7 +86,7 @@ export class SharedArchives {
   keep(key: string, at: number, file: FileHandle, start: number): void {
     const keep = async (): Promise<void> => {
       try {
-        await this.#atOnce.run(() => this.#keep(key, at, file, start));
+        await this.#atOnce('', () => this.#keep(key, at, file, start));
       } catch (error) {
         this.#failed(error);
       } finally {

@@ -106,7 +106,7 @@ export async function converse(
     url: `${origin}/api/v1/sessions/${sessionId}/mcp/${aliasSegment(alias)}`,
     headers: { authorization },
   }));
-  const opened = await of.gate.run(async () => {
+  const opened = await of.gate.run(session.projectId, async () => {
     of.signal.throwIfAborted();
     const forget = ports.listings.expect(sessionId);
     try {

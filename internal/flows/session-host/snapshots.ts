@@ -24,8 +24,8 @@ import {
 } from '../../adapters/store/sessions/snapshots.ts';
 import { countWraps } from '../../adapters/store/secrets/keys.ts';
 import type { Sql } from '../../adapters/store/store.ts';
+import { createLimiter } from '../../base/concurrency.ts';
 import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
-import { Semaphore } from '../../base/semaphore.ts';
 import { pipeThrough } from '../../base/through.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
@@ -33,7 +33,8 @@ import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
 const pieceBytes = 1024 * 1024;
 /** A daemon that stops waits no longer for one. */
 const keepMs = 20_000;
-const atOnce = new Semaphore(4);
+/** Each holds a connection; one place is left for the work of other projects. */
+const atOnce = createLimiter(4, 3);
 const dayMs = 24 * 60 * 60 * 1_000;
 const dropMax = 50;
 
@@ -59,7 +60,7 @@ export async function keepWork(
   const { sessionId } = of.session;
   const began = performance.now();
   try {
-    const bytes = await atOnce.run(() => keep(ctx, of, maxMB * 1024 * 1024, AbortSignal.timeout(keepMs)));
+    const bytes = await atOnce(of.project.id, () => keep(ctx, of, maxMB * 1024 * 1024, AbortSignal.timeout(keepMs)));
     if (bytes === undefined) return;
     ctx.runtime.log.info({ sessionId, bytes, ms: Math.round(performance.now() - began) }, 'session.work_kept');
   } catch (error) {
@@ -82,7 +83,6 @@ async function keep(
     const fingerprint = sealer.fingerprint(kept.keyVersion);
     const id = ctx.runtime.uuid();
     return await ctx.db.tx(async (tx) => {
-      if (fingerprint !== undefined) await countWraps(tx, { version: kept.keyVersion, fingerprint, count: 1 });
       const row = { id, provider: sandbox.provider, parts, bytes: 0, ...kept };
       if (!(await putSnapshot(tx, session, row))) return undefined;
       let bytes = 0;
@@ -95,6 +95,8 @@ async function keep(
         if (part.root !== 'none')
           await cut(packed(sandbox, part, signal), (n, plain, last) => write(index, n, plain, last));
       }
+      // Last: all that is sealed anywhere waits for this row until the commit, and packing takes as long as the sandbox likes.
+      if (fingerprint !== undefined) await countWraps(tx, { version: kept.keyVersion, fingerprint, count: 1 });
       return bytes;
     });
   } finally {
