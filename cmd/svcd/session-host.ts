@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { access, constants, readdir, stat } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { isAbsolute, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
 import { DockerEngine, EngineError } from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
@@ -72,6 +73,9 @@ function pem(name: string, file: string): string {
 
 type Presets = SandboxesSettings['presets'];
 
+/** How long a start waits for an engine: whoever is in no need of it does not. */
+const engineMs = 2_000;
+
 /** Throws ConfigError for a provider that a setting names and that does not work here, but for an engine that is away. */
 async function tryNamed(
   config: Config,
@@ -79,15 +83,26 @@ async function tryNamed(
   sandboxes: (name?: Config['sandbox']) => Promise<unknown>,
   log: Runtime['log'],
 ): Promise<void> {
-  for (const [key, provider] of namedProviders(config.sandbox, presets)) {
-    await sandboxes(provider).catch((error: unknown) => {
-      if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
-      // Sessions wait for an engine that does not answer yet, and say so.
-      if (error instanceof EngineError)
-        return log.warn({ setting: key, reason: `${error.code}: ${error.message}` }, 'sandboxes.engine_awaited');
-      throw error;
-    });
-  }
+  const tries = namedProviders(config.sandbox, presets).map(async ([key, provider]) => {
+    const away = (reason: string): void => log.warn({ setting: key, reason }, 'sandboxes.engine_awaited');
+    const tried = sandboxes(provider).then(
+      () => undefined,
+      (error: unknown) => {
+        if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
+        // Sessions wait for an engine that does not answer yet, and say so.
+        if (error instanceof EngineError) return away(`${error.code}: ${error.message}`);
+        throw error;
+      },
+    );
+    const patience = new AbortController();
+    const late = sleep(engineMs, true, { signal: patience.signal }).catch(() => undefined);
+    const isLate = await Promise.race([tried, late]).finally(() => patience.abort());
+    if (isLate !== true) return;
+    away(`no answer within ${engineMs} ms`);
+    // Sessions that want it fail by what it says, and a person is to hear of it here too.
+    tried.catch((error: unknown) => log.error({ setting: key, err: error }, 'sandboxes.engine_unusable'));
+  });
+  await Promise.all(tries);
   for (const [name, { rootfs }] of Object.entries(presets)) {
     if (rootfs === undefined) continue;
     const isThere = await stat(rootfs).then(
