@@ -118,6 +118,29 @@ test('an organization whose projects are still going is deleted at once, and its
   assert.deepEqual(Object.keys(await left(projectId)), ['audit']);
 });
 
+test('a project whose deletion is held up or takes long holds up that of no other project', async () => {
+  const { api, ctx, database } = daemon;
+  const make = async (slug: string): Promise<string> => {
+    const made = await api('POST', '/api/v1/orgs/default/projects', { slug });
+    assert.equal(made.status, 201);
+    return String(made.body['id']);
+  };
+  const [stuck, small] = [await make('stuck'), await make('small')];
+  await ctx.db.query('update svc.projects set deleted_at = now(), archived_at = now() where id = any($1::uuid[])', [
+    [stuck, small],
+  ]);
+  const isThere = async (id: string): Promise<boolean> =>
+    (await ctx.db.query('select from svc.projects where id = $1::uuid', [id])).rowCount === 1;
+  const held = await database.db.tx(async (tx) => {
+    await tx.query('select from svc.projects where id = $1::uuid for update', [stuck]);
+    await assert.rejects(finishDeletions(ctx, AbortSignal.timeout(60_000)));
+    return [await isThere(stuck), await isThere(small)];
+  });
+  assert.deepEqual(held, [true, false]);
+  await finishDeletions(ctx, AbortSignal.timeout(60_000));
+  assert.equal(await isThere(stuck), false);
+});
+
 test('every table that a project fills is found by it, and is named where it grows with what happens', async () => {
   const { rows } = await daemon.ctx.db.query<{ name: string; found: boolean }>(
     `select c.relname as name, exists (select from pg_index i where i.indrelid = c.oid and i.indkey[0] = a.attnum and i.indpred is null) as found

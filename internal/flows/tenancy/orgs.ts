@@ -220,19 +220,42 @@ export async function removeProject(ctx: FlowContext, actor: Actor, project: Pro
   });
 }
 
-/** Goes on with the deletion of projects, until `signal`; one daemon at a time for each of them. */
+/**
+ * Goes on with the deletion of projects, until `signal`; one daemon at a time for each of them. A slice of each in turn, so
+ * that a small one waits for no large one; what fails for one is thrown when the others are done.
+ */
 export async function finishDeletions(ctx: FlowContext, signal: AbortSignal): Promise<void> {
-  const ids = await deletedProjects(ctx.db);
-  for (const id of ids) if (!signal.aborted) await deleteInSlices(ctx, id, signal);
+  const over = new Set<string>();
+  const failures: unknown[] = [];
+  let ids = await deletedProjects(ctx.db, []);
+  const isSome = ids.length > 0;
+  while (ids.length > 0 && !signal.aborted) {
+    for (const id of ids) {
+      if (signal.aborted) break;
+      try {
+        if (!(await deleteSlice(ctx, id))) over.add(id);
+      } catch (error) {
+        over.add(id);
+        failures.push(error);
+      }
+    }
+    ids = await deletedProjects(ctx.db, [...over]);
+  }
   // Two daemons that end with the last two projects of an organization do not see each other's end.
-  if (ids.length > 0) await deleteOrgsGone(ctx.db);
+  if (isSome) await deleteOrgsGone(ctx.db);
+  if (failures.length > 0) throw failures[0];
 }
 
 async function deleteInSlices(ctx: FlowContext, projectId: string, signal: AbortSignal): Promise<void> {
   for (let more = true; more && !signal.aborted; ) {
-    more = await ctx.db.tx((tx) => deleteProjectSlice(tx, projectId));
-    failpoint('project.slice-deleted');
+    more = await deleteSlice(ctx, projectId);
   }
+}
+
+async function deleteSlice(ctx: FlowContext, projectId: string): Promise<boolean> {
+  const more = await ctx.db.tx((tx) => deleteProjectSlice(tx, projectId));
+  failpoint('project.slice-deleted');
+  return more;
 }
 
 export async function readOrg(ctx: FlowContext, orgId: string): Promise<OrgRow> {

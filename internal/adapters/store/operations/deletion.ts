@@ -42,10 +42,11 @@ export async function markDeleted(tx: Sql, projectId: string): Promise<boolean> 
   return true;
 }
 
-/** Projects that are being deleted, at most ten, the longest first. */
-export async function deletedProjects(sql: Sql): Promise<string[]> {
+/** Projects that are being deleted but for those named, at most a hundred, the longest first. */
+export async function deletedProjects(sql: Sql, but: readonly string[]): Promise<string[]> {
   const { rows } = await sql.query<{ id: string }>(
-    'select id from svc.projects where deleted_at is not null order by deleted_at limit 10',
+    'select id from svc.projects where deleted_at is not null and id <> all($1::uuid[]) order by deleted_at limit 100',
+    [but],
   );
   return rows.map((row) => row.id);
 }
