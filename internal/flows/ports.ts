@@ -62,9 +62,10 @@ export interface SyncPorts {
   openSource(target: RepoTarget, options: SourceOptions): RepoSource;
   /** What a server supports; throws `RepoCondition` where it cannot be asked. */
   probe(url: string, credentials: Credentials | undefined): Promise<ProbeReport>;
-  /** Compiles in a worker, within its time limit; never throws for what an author wrote. */
+  /** Compiles in a worker, within its time limit; never throws for what an author wrote. `projectId`: whose it is. */
   compile(
     input: Pick<CompileInput, 'bundle' | 'root' | 'context' | 'templates' | 'origins'>,
+    projectId: string,
   ): Promise<CompileOutput & { readonly size?: number }>;
   /** Somebody is about to compile: what takes time to start starts now. */
   warmCompiler(): void;

@@ -64,6 +64,26 @@ test('many compiles at once are all answered', async () => {
   assert.equal(new Set(outputs.map((output) => JSON.stringify(output))).size, 1);
 });
 
+test('whoever has nothing running waits for no slow compile of others, and the next of many is of who has least', async () => {
+  const one = startCompiler({ workers: 1, timeoutMs: 120_000 });
+  try {
+    await one.compile(goodTable, 'other');
+    const ended: string[] = [];
+    const asked = (owner: string, input: typeof goodTable): Promise<unknown> =>
+      one.compile(input, owner).then(
+        () => ended.push(owner),
+        () => undefined,
+      );
+    const slow = [asked('slow', slowTable), asked('slow', slowTable), asked('slow', slowTable)];
+    await asked('other', goodTable);
+    assert.deepEqual(ended, ['other']);
+    await one.stop();
+    await Promise.all(slow);
+  } finally {
+    await one.stop();
+  }
+});
+
 test('files in memory that both threads see compile like any others, between those that are not', async () => {
   const names = Array.from({ length: 1_200 }, (_, at) => `n${at}`);
   const plain = tree(

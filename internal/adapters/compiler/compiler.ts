@@ -20,17 +20,23 @@ export interface CompilerOptions {
   readonly timeoutMs?: number;
   /** Limit of the heap of one worker, in mebibytes. */
   readonly maxHeapMb?: number;
-  /** Workers at most; one is started when all others are busy. Each keeps its own cache. */
+  /**
+   * Workers at most; one is started when all others are busy. Each keeps its own cache. There is one more for a moment where
+   * all of them take their time and somebody waits of whom nothing is compiled.
+   */
   readonly workers?: number;
 }
 
 export interface Compiler {
-  /** Compiles a tree. Rejects only with a Fault (`compiler-stopped`) or a bug of compile itself. */
-  readonly compile: (input: CompilerInput) => Promise<CompiledOutput>;
+  /**
+   * Compiles a tree. Rejects only with a Fault (`compiler-stopped`) or a bug of compile itself. `owner`: whose many trees wait
+   * for each other before anybody else's wait for them.
+   */
+  readonly compile: (input: CompilerInput, owner?: string) => Promise<CompiledOutput>;
   /** `compile` for a process whose catalog is always the same. */
   readonly withCatalog: (
     catalog: CompilerInput['catalog'],
-  ) => (input: Omit<CompilerInput, 'catalog'>) => Promise<CompiledOutput>;
+  ) => (input: Omit<CompilerInput, 'catalog'>, owner?: string) => Promise<CompiledOutput>;
   /** Starts a worker where none is: whoever reads files now compiles them next. */
   readonly warm: () => void;
   /** Stops the workers; compiles that run or wait are rejected. Safe to call twice. */
@@ -48,8 +54,8 @@ export function compileInline(input: CompilerInput): CompiledOutput {
 export function startCompiler(options: CompilerOptions = {}): Compiler {
   const pool = new Pool({ ...defaults, ...options });
   return {
-    compile: (input) => pool.compile(input),
-    withCatalog: (catalog) => (input) => pool.compile({ ...input, catalog }),
+    compile: (input, owner) => pool.compile(input, owner),
+    withCatalog: (catalog) => (input, owner) => pool.compile({ ...input, catalog }, owner),
     warm: () => pool.warm(),
     stop: () => pool.stop(),
   };
@@ -58,7 +64,11 @@ export function startCompiler(options: CompilerOptions = {}): Compiler {
 /** Characters of resources from which on a worker is given up that keeps nothing of them. */
 const largeSize = 8 * 1024 * 1024;
 
+/** A compile that takes longer keeps nobody waiting of whom nothing is compiled. */
+const momentMs = 1_000;
+
 interface Job {
+  readonly owner: string;
   readonly input: CompilerInput;
   readonly resolve: (output: CompiledOutput) => void;
   readonly reject: (error: Error) => void;
@@ -87,6 +97,8 @@ interface Hand {
   /** Parts of the answer to its job that are here already. */
   parts: Taken[];
   job: Job | null;
+  /** Its job has run for longer than a moment. */
+  isLate: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -113,10 +125,10 @@ class Pool {
     this.#options = options;
   }
 
-  compile(input: CompilerInput): Promise<CompiledOutput> {
+  compile(input: CompilerInput, owner = ''): Promise<CompiledOutput> {
     return new Promise((resolve, reject) => {
       if (this.#isStopped) return reject(stopped());
-      this.#waiting.push({ input, resolve, reject });
+      this.#waiting.push({ owner, input, resolve, reject });
       this.#next();
     });
   }
@@ -138,9 +150,20 @@ class Pool {
   }
 
   #next(): void {
-    if (this.#waiting.length === 0 || this.#busy.size >= this.#options.workers) return;
-    const job = this.#waiting.shift();
-    if (job !== undefined) this.#give(this.#idle.pop() ?? this.#start(), job);
+    const { workers } = this.#options;
+    if (this.#waiting.length === 0 || this.#busy.size > workers) return;
+    const running = (owner: string): number => [...this.#busy].filter(({ job }) => job?.owner === owner).length;
+    let next: { readonly job: Job; readonly before: number } | undefined;
+    for (const job of this.#waiting) {
+      const before = running(job.owner);
+      if (next === undefined || before < next.before) next = { job, before };
+      if (before === 0) break;
+    }
+    if (next === undefined) return;
+    const isHeldUp = next.before === 0 && [...this.#busy].every(({ isLate }) => isLate);
+    if (this.#busy.size === workers && !isHeldUp) return;
+    this.#waiting.splice(this.#waiting.indexOf(next.job), 1);
+    this.#give(this.#idle.pop() ?? this.#start(), next.job);
   }
 
   #start(): Hand {
@@ -155,7 +178,7 @@ class Pool {
       env: {},
       name: 'svc-compile',
     });
-    const hand: Hand = { worker, answered: 0, parts: [], job: null, timer: undefined };
+    const hand: Hand = { worker, answered: 0, parts: [], job: null, isLate: false, timer: undefined };
     worker.on('message', (answer: WorkerAnswer) => {
       if (answer.kind !== 'error') {
         const { packed, places } = answer.part;
@@ -192,6 +215,12 @@ class Pool {
     const { timeoutMs } = this.#options;
     this.#busy.add(hand);
     hand.job = job;
+    hand.isLate = false;
+    setTimeout(() => {
+      if (hand.job !== job) return;
+      hand.isLate = true;
+      this.#next();
+    }, momentMs).unref();
     const watch = { job, begunMs: performance.now(), before: usedMs(hand.worker) };
     hand.timer = setTimeout(() => void this.#late(hand, watch), timeoutMs);
     // A process that only waits for work may end; one that waits for an answer may not.
@@ -225,10 +254,11 @@ class Pool {
     hand.job = null;
     hand.parts = [];
     const wasBusy = this.#busy.delete(hand);
-    if (isAlive && wasBusy && !this.#isStopped) {
+    const isWanted = this.#busy.size + this.#idle.length < this.#options.workers;
+    if (isAlive && wasBusy && isWanted && !this.#isStopped) {
       worker.unref();
       this.#idle.push(hand);
-    } else if (!isAlive) {
+    } else if (!isAlive || wasBusy) {
       const at = this.#idle.indexOf(hand);
       if (at !== -1) this.#idle.splice(at, 1);
       void worker.terminate();

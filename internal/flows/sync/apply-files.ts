@@ -153,6 +153,7 @@ async function compileAll(
   const secret = (name: string): Promise<string | undefined> =>
     secretText(ctx, request.project, name, { kind: 'templates', name: 'apply' });
   const complete = await compileWith(ports, {
+    projectId: request.project.id,
     context: request.context,
     isSent: true,
     // The files are not kept: where the values come from is.

@@ -27,6 +27,7 @@ export interface CompiledTree {
 
 /** Where a compile gets what it asks for. */
 export interface CompileSupply {
+  readonly projectId: string;
   readonly context: { readonly [name: string]: string };
   readonly root?: CompileInput['root'];
   /** Of which agents it is to say where their values come from; absent: of none. */
@@ -53,12 +54,15 @@ export async function compileWith(
   let templates: Templates = new Map();
   for (let round = 0; round < needRounds; round += 1) {
     const bundle = await supply.bundle();
-    const { size, ...output } = await ports.compile({
-      ...{ bundle, context: supply.context, templates },
-      ...(supply.root !== undefined && { root: supply.root }),
-      ...(supply.origins !== undefined && { origins: supply.origins }),
-      ...(supply.isSent === true && { isSent: true }),
-    });
+    const { size, ...output } = await ports.compile(
+      {
+        ...{ bundle, context: supply.context, templates },
+        ...(supply.root !== undefined && { root: supply.root }),
+        ...(supply.origins !== undefined && { origins: supply.origins }),
+        ...(supply.isSent === true && { isSent: true }),
+      },
+      supply.projectId,
+    );
     const { paths, templates: specifiers } = output.needs;
     if (paths.length === 0 && specifiers.length === 0) return { output, templates, size };
     if (specifiers.length > 0) {
@@ -94,14 +98,14 @@ async function compileFiles(
   let { tip, files } = read;
   let { early } = files;
   const ports: Pick<SyncPorts, 'compile'> = {
-    compile: (input) => {
+    compile: (input, projectId) => {
       const asked = early;
       early = undefined;
-      return asked ?? syncPortsOf(ctx).compile(input);
+      return asked ?? syncPortsOf(ctx).compile(input, projectId);
     },
   };
   const complete = await compileWith(ports, {
-    ...{ context, root: repository.root },
+    ...{ projectId: repository.projectId, context, root: repository.root },
     bundle: () => files.bundle(),
     readMore: async (paths) => {
       ({ tip, files } = await readMore(task, { tip, files }, paths));

@@ -177,6 +177,7 @@ async function compileOrigins(
   const secret = (name: string) => secretText(ctx, project, name, reader);
   const absent = new Set(bundle.absent);
   const complete = await compileWith(ports, {
+    projectId: repository.projectId,
     root: repository.root,
     context: applied?.context ?? contextOf(repository, { branch: repository.state.refBranch, connections }),
     origins: files,

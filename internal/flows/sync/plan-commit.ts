@@ -73,7 +73,7 @@ export async function planCommit(
       throw new RepoCondition('stale', `the stored inputs of commit ${of.commit} are gone`);
     let files = stored ?? (await read(ctx, found, reader, of.commit));
     const complete = await compileWith(ports, {
-      ...{ context, root: repository.root },
+      ...{ projectId: repository.projectId, context, root: repository.root },
       bundle: () => files.bundle(),
       readMore: async (paths) => {
         files = await readMore(ctx, found, reader, files, paths);

@@ -102,7 +102,7 @@ function compileEarly(
   const { compiled, compile } = syncPortsOf(ctx);
   const stored = { ...record, hasSvc: bundle.hasSvc, source: sourceKey(repository) };
   if (compiled.find(repository.id, inputsKey(stored, context)) !== undefined) return undefined;
-  const early = compile({ bundle, root: repository.root, context, templates: new Map() });
+  const early = compile({ bundle, root: repository.root, context, templates: new Map() }, repository.projectId);
   // Whoever takes the answer hears of a failure; where storing fails nobody does, and nothing is lost.
   early.catch(() => undefined);
   return early;
