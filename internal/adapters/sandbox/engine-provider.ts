@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
+import { eachRemoved } from './each-removed.ts';
 import { type EngineOwner, EngineSandbox, type EngineSandboxOf } from './engine-sandbox.ts';
 import {
   relativeTo,
@@ -37,6 +38,9 @@ const outside = [
   { host: '1.1.1.1', port: 443 },
   { host: '8.8.8.8', port: 53 },
 ];
+
+/** An engine that takes its time over one box has others to do meanwhile. */
+const removalsAtOnce = 4;
 
 export interface EngineProviderOptions {
   readonly engine: Engine;
@@ -148,14 +152,13 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return (await this.#ids(boxes)).map((id) => ({ id, running: running.has(id) }));
   }
 
-  async reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]> {
+  async reap(...[owned, failed]: Parameters<SandboxProvider['reap']>): Promise<string[]> {
     const boxes = await this.#boxes();
     const ids = (await this.#ids(boxes)).filter((id) => !this.#open.has(id));
     if (ids.length === 0) return [];
     const kept = await owned(ids);
-    const removed = ids.filter((id) => !kept.has(id) && !this.#open.has(id));
-    for (const id of removed) await this.remove(id);
-    return removed;
+    const left = ids.filter((id) => !kept.has(id) && !this.#open.has(id));
+    return eachRemoved(left, removalsAtOnce, (id) => this.remove(id), failed);
   }
 
   /** Ends boxes of a sandbox, and removes its volume and its files. */

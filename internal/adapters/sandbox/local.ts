@@ -7,6 +7,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path/posix';
 import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild, writeInside } from './child.ts';
+import { eachRemoved } from './each-removed.ts';
 import { Guard } from './guard.ts';
 import {
   relativeTo,
@@ -116,18 +117,18 @@ export class LocalProvider implements SandboxProvider {
     return [...ids].sort().map((id) => ({ id, running: running.has(id) }));
   }
 
-  async reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]> {
+  async reap(...[owned, failed]: Parameters<SandboxProvider['reap']>): Promise<string[]> {
     const found = new Set([...(await this.layout.ids()), ...(await runningIds(this.layout.tag))]);
     const ids = [...found].filter((id) => !this.#open.has(id)).sort();
     if (ids.length === 0) return [];
     const kept = await owned(ids);
-    const removed = ids.filter((id) => !kept.has(id) && !this.#open.has(id));
-    for (const id of removed) {
+    const left = ids.filter((id) => !kept.has(id) && !this.#open.has(id));
+    const remove = async (id: string) => {
       const files = this.layout.at(id);
       await this.#endStale(id, files);
       await files.remove();
-    }
-    return removed;
+    };
+    return eachRemoved(left, 1, remove, failed);
   }
 
   async close(): Promise<void> {

@@ -254,9 +254,13 @@ export interface SandboxProvider {
   list(): Promise<readonly { readonly id: string; readonly running: boolean }[]>;
   /**
    * Ends and removes what sandboxes of this data directory left that nobody owns. `owned` is asked with the ids that
-   * were found, so that a sandbox made meanwhile is not among them. Gives the ids that were removed.
+   * were found, so that a sandbox made meanwhile is not among them. Gives the ids that were removed. What cannot be is told
+   * to `failed`, and keeps none of the others; without it the first such error is thrown in the end.
    */
-  reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]>;
+  reap(
+    owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>,
+    failed?: (id: string, error: unknown) => void,
+  ): Promise<string[]>;
   /** What keeps sandboxes from this daemon, as far as it can be told from here; null where nothing does. */
   trouble?(): Promise<string | null>;
   /** Ends all processes that this provider started. Safe to call twice. */

@@ -222,7 +222,16 @@ async function reap(
   // An engine first: once the files on this machine are gone, nothing here tells whose its boxes were.
   const all = (await openProviders(ctx.host)).toSorted((a, b) => Number(b.alwaysFenced) - Number(a.alwaysFenced));
   const gone = new Set<string>();
-  for (const provider of all) for (const id of await provider.reap(owned)) gone.add(id);
+  const failures: unknown[] = [];
+  const failed = (id: string, error: unknown): void =>
+    ctx.runtime.log.warn({ sandbox: id, err: error }, 'host.sandbox_not_reaped');
+  for (const provider of all) {
+    try {
+      for (const id of await provider.reap(owned, failed)) gone.add(id);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
   const removed = [...gone];
   const reaped = ctx.metrics.counter(
     'svc_sandbox_reaped_total',
@@ -232,6 +241,7 @@ async function reap(
     reaped.inc(removed.length);
     ctx.runtime.log.info({ sandboxes: removed }, 'host.sandboxes_reaped');
   }
+  if (failures.length > 0) throw failures[0];
   return removed;
 }
 

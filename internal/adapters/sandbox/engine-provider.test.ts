@@ -1,0 +1,49 @@
+// What a provider of boxes does where its engine cannot do some of it.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { EngineError, type Engine } from '../engine/engine.ts';
+import { EngineProvider } from './engine-provider.ts';
+import { Layout } from './layout.ts';
+
+test('a box that cannot be removed keeps none of the others, and is told of', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-boxes-'));
+  try {
+    const sessions = Array.from({ length: 12 }, () => randomUUID()).toSorted();
+    const [stuck, ...others] = sessions;
+    const left = new Set(sessions);
+    const engine = {
+      name: 'docker',
+      list: async (installation: string, session?: string) =>
+        [...left].flatMap((id) =>
+          session === undefined || session === id
+            ? [{ owner: { installation, session: id, epoch: 1 }, name: id, uid: id, running: true }]
+            : [],
+        ),
+      volumes: async () => [],
+      removeVolume: async () => undefined,
+      destroy: async ({ uid }: { uid: string }) => {
+        if (uid === stuck) throw new EngineError('engine-unreachable', 'device or resource busy');
+        left.delete(uid);
+      },
+    } as unknown as Engine;
+    const facts = { isolation: 'container', commit: null, warm: false, limits: { memory: null, cpu: null } };
+    const layout = await Layout.open(dir);
+    const options = { engine, facts, layout, fence: 'preferred', isLocal: true, privateFiles: [] };
+    const provider = new EngineProvider(options as unknown as ConstructorParameters<typeof EngineProvider>[0]);
+    const told: unknown[] = [];
+    const removed = await provider.reap(
+      async () => new Set(),
+      (id, error) => told.push([id, (error as Error).message]),
+    );
+    assert.deepEqual(removed.toSorted(), others);
+    assert.deepEqual([...left], [stuck]);
+    assert.deepEqual(told, [[stuck, 'device or resource busy']]);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
