@@ -2,7 +2,7 @@
 // sessions go on, inactive ones are archived, and slots with `replace: auto` get their successors. Any daemon may do any
 // of it at any time: each change looks again under the project's routing lock.
 
-import type { Sql } from '../../adapters/store/store.ts';
+import { isConnectionLoss, type Sql } from '../../adapters/store/store.ts';
 import { blockedSessions, suspendLapsed, unblockSessions } from '../../adapters/store/sessions/hosts.ts';
 import { dropHolds } from '../../adapters/store/sessions/holds.ts';
 import { eventPayloads } from '../../adapters/store/events/event-reads.ts';
@@ -19,6 +19,7 @@ import { sessionStates, isLive, successorAfterMs } from '../../core/session/sess
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
+import { logTurnFailed } from '../turn-failed.ts';
 import { withSuccessorInHand } from './in-hand.ts';
 import { modelOf } from './model.ts';
 import { dropOldWork } from './snapshots.ts';
@@ -29,20 +30,37 @@ const perTurn = 200;
 const successorSql =
   'You take the place of an earlier session of this agent, which was stopped. Look at what is open and go on with it.';
 
-/** One turn of upkeep, over all projects. */
+/**
+ * One turn of upkeep, over all projects. What fails for one of them, or in one step, is told and passed over; a database that
+ * is away fails the turn.
+ */
 export async function upkeepTurn(ctx: FlowContext): Promise<void> {
-  const { log } = ctx.runtime;
   // Where no session lives there is no lease, no cap and nothing to archive: an idle daemon asks for none of them.
   if ((await measure(ctx)) > 0) {
-    const lapsed = await suspendLapsed(ctx.db);
-    if (lapsed.length > 0) log.warn({ sessions: lapsed }, 'session.lease_lapsed');
-    await unblock(ctx);
-    await archiveInactive(ctx);
+    await step(ctx, 'leases', () => suspend(ctx));
+    await step(ctx, 'caps', () => unblock(ctx));
+    await step(ctx, 'inactive', () => archiveInactive(ctx));
   }
-  await dropOldWork(ctx);
-  await dropHolds(ctx.db);
-  for (const slot of await replaceableSlots(ctx.db, null))
-    if (isDue(ctx, slot)) await withSuccessorInHand(ctx, slot, () => replace(ctx, slot));
+  await step(ctx, 'kept work', () => dropOldWork(ctx));
+  await step(ctx, 'holds', () => dropHolds(ctx.db));
+  for (const slot of await replaceableSlots(ctx.db, null)) {
+    if (!isDue(ctx, slot)) continue;
+    await step(ctx, `slot of ${slot.agent}`, () => withSuccessorInHand(ctx, slot, () => replace(ctx, slot)));
+  }
+}
+
+async function step(ctx: FlowContext, name: string, act: () => Promise<unknown>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    if (isConnectionLoss(error)) throw error;
+    logTurnFailed(ctx, 'session.upkeep_failed', error, { service: name });
+  }
+}
+
+async function suspend(ctx: FlowContext): Promise<void> {
+  const lapsed = await suspendLapsed(ctx.db);
+  if (lapsed.length > 0) ctx.runtime.log.warn({ sessions: lapsed }, 'session.lease_lapsed');
 }
 
 /** Sessions that live, after their gauge is set. */
@@ -59,14 +77,15 @@ const lookedAt = new WeakMap<object, string>();
 async function unblock(ctx: FlowContext): Promise<void> {
   const free: string[] = [];
   const blocked = await blockedSessions(ctx.db, lookedAt.get(ctx.metrics) ?? null, perTurn);
-  for (const session of blocked) {
-    const refused = await ctx.models?.check({
-      spender: { ...session, agentName: session.agent },
-      model: modelOf(ctx, session.spec),
-      ...(session.spec.spendCaps !== undefined && { caps: session.spec.spendCaps }),
+  for (const session of blocked)
+    await step(ctx, `caps of ${session.agent}`, async () => {
+      const refused = await ctx.models?.check({
+        spender: { ...session, agentName: session.agent },
+        model: modelOf(ctx, session.spec),
+        ...(session.spec.spendCaps !== undefined && { caps: session.spec.spendCaps }),
+      });
+      if (refused === null) free.push(session.sessionId);
     });
-    if (refused === null) free.push(session.sessionId);
-  }
   const last = blocked.at(-1);
   if (blocked.length === perTurn && last !== undefined) lookedAt.set(ctx.metrics, last.sessionId);
   else lookedAt.delete(ctx.metrics);

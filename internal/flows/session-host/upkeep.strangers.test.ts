@@ -1,0 +1,54 @@
+// Upkeep over what one project has of the kind that fails, and what another one waits for.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
+import { startTestDaemon } from '../../base/testkit/daemon.ts';
+import { applyAgents } from '../routing/routing-testkit.ts';
+import { endSession } from '../sessions/sessions.ts';
+import { upkeepTurn } from './upkeep.ts';
+
+test('what fails for one slot, or in one step, keeps no other slot from its successor', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api', 'route'] } });
+  const { api, ctx } = daemon;
+  try {
+    await applyAgents(api, { first: { concurrency: 1, replace: 'auto' }, second: { concurrency: 1, replace: 'auto' } });
+    const failed = async (agent: string): Promise<string> => {
+      const { body } = await api('POST', `P/agents/${agent}/sessions`, { message: 'hello' });
+      const id = String(body['id']);
+      const { rows } = await ctx.db.query<{ id: string }>('select id from svc.projects');
+      await inProject(ctx.db, rows[0]?.id ?? '', (tx) => endSession(ctx, tx, id, 'failed', 'it came to harm'));
+      await ctx.db.query(`update svc.sessions set ended_at = now() - interval '1 hour' where id = $1::uuid`, [id]);
+      return id;
+    };
+    const [first, second] = [await failed('first'), await failed('second')];
+    // As of another version of the service.
+    await ctx.db.query(`update svc.agents set spec = spec || '{"mounts": null}' where name = 'first'`);
+    const replaced = async (): Promise<(string | null)[]> => {
+      const text = `select parent_id as id from svc.sessions where origin = 'replacement' order by parent_id`;
+      return (await ctx.db.query<{ id: string | null }>(text)).rows.map(({ id }) => id);
+    };
+    await upkeepTurn(ctx);
+    assert.deepEqual(await replaced(), [second]);
+    await ctx.db.query(`update svc.agents set spec = spec || '{"mounts": []}' where name = 'first'`);
+    // Work that was kept cannot be dropped, as where there is more of it than a statement deletes.
+    await ctx.db.query('alter table svc.session_snapshots rename to session_snapshots_away');
+    await upkeepTurn(ctx);
+    await ctx.db.query('alter table svc.session_snapshots_away rename to session_snapshots');
+    assert.deepEqual(await replaced(), [first, second].toSorted());
+    // Nor is one whose caps cannot be looked at in the way of another.
+    const { rows } = await ctx.db.query<{ id: string }>(
+      `update svc.sessions set state = 'blocked' where live returning id`,
+    );
+    const ids = rows.map(({ id }) => id).toSorted();
+    const check = async ({ spender }: { spender: { sessionId: string } }): Promise<null> => {
+      if (spender.sessionId === ids[0]) throw new Error('no such price');
+      return null;
+    };
+    await upkeepTurn({ ...ctx, models: { check } as never });
+    const blocked = await ctx.db.query<{ id: string }>(`select id from svc.sessions where state = 'blocked'`);
+    assert.deepEqual([ids.length, blocked.rows.map(({ id }) => id)], [2, ids.slice(0, 1)]);
+  } finally {
+    await daemon.stop();
+  }
+});
