@@ -6,14 +6,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { EngineError, type Engine } from '../engine/engine.ts';
+import { EngineError } from '../engine/engine.ts';
+import type { Engine } from '../engine/types.ts';
 import { EngineProvider } from './engine-provider.ts';
 import { Layout } from './layout.ts';
 
 test('a box that cannot be removed keeps none of the others, and is told of', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-boxes-'));
   try {
-    const sessions = Array.from({ length: 12 }, () => randomUUID()).toSorted();
+    const sessions: string[] = Array.from({ length: 12 }, () => randomUUID()).toSorted();
     const [stuck, ...others] = sessions;
     const left = new Set(sessions);
     const engine = {

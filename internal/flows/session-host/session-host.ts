@@ -22,10 +22,10 @@ import type { HostPorts, ToolListings } from '../host-ports.ts';
 import type { FlowContext } from '../context.ts';
 import { logTurnFailed } from '../turn-failed.ts';
 import { earlierHosts, leavesSandboxes } from './earlier.ts';
+import { Reach } from './reach.ts';
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
 import { reapEnded, reapOwn } from './sandboxes.ts';
 import { Signal } from './signal.ts';
-import { isInReach } from './resume-launch.ts';
 
 export type * from '../host-ports.ts';
 export { diagnoseSessions } from './doctor.ts';
@@ -39,7 +39,7 @@ const toldMs = 25;
 const renewedWithinMs = (leaseSeconds - 4) * 1_000;
 /** Claims of one turn; a host that comes up to a long queue shares it with the others. */
 const claimMax = 8;
-/** Of those that wait, so many are looked at when places are asked back. */
+/** Of those that wait, so many are looked at when places are asked back; and of those that others have let go of. */
 const askMax = 64;
 
 export class SessionHost {
@@ -50,6 +50,7 @@ export class SessionHost {
   readonly #wake = new Signal();
   readonly #over = new Signal();
   readonly #stop = new AbortController();
+  readonly #reach: Reach;
   #loops: Promise<void>[] = [];
   #unlisten: () => Promise<void> = async () => undefined;
   #programs:
@@ -70,6 +71,7 @@ export class SessionHost {
     this.#ctx = ctx;
     this.#ports = ports;
     this.#supervisor = new Supervisor(ctx, ports);
+    this.#reach = new Reach(ctx, ports, this.#stop.signal, () => this.#wake.fire());
   }
 
   /** Resolves when it takes sessions. */
@@ -228,10 +230,7 @@ export class SessionHost {
     const { db, daemonId, config } = this.#ctx;
     const room = this.#ports.maxSessions - this.#held().length;
     if (room <= 0 || !leavesSandboxes(this.#ctx, this.#ports)) return;
-    const offered: string[] = [];
-    for (const one of await offeredSessions(db, room)) {
-      if (await isInReach(this.#ctx, this.#ports, one)) offered.push(one.sessionId);
-    }
+    const offered = (await this.#reach.among(await offeredSessions(db, askMax))).slice(0, room);
     const at = performance.now();
     const taken = await takeOverSessions(db, { daemonId, home: config.dataDir, offered });
     if (taken.length > 0) failpoint('session.taken');
