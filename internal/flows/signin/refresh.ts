@@ -82,13 +82,26 @@ export async function refreshGroups(ctx: FlowContext, signal?: AbortSignal): Pro
   const dropped = await dropLostRefreshes(ctx.db, new Date(now - lostMs));
   if (dropped > 0) ctx.runtime.log.warn({ tokens: dropped }, 'signin.refresh_lost');
   let count = 0;
-  while (signal?.aborted !== true) {
+  /** By provider: it is asked no more in this turn, for of what is sent something may be lost. */
+  const failures = new Map<string, unknown>();
+  // Each provider is asked about one at a time, and none waits for another: who left a group is to lose what it gave.
+  const asking = new Map<string, Promise<void>>();
+  for (;;) {
     const at = ctx.runtime.now();
-    const due = await ctx.db.tx((tx) => claimRefreshDue(tx, new Date(at.getTime() - hourMs), at));
-    if (due === undefined) break;
-    await refreshOne(ctx, due);
+    const claim = { before: new Date(at.getTime() - hourMs), now: at, but: [...asking.keys(), ...failures.keys()] };
+    const due = signal?.aborted === true ? undefined : await ctx.db.tx((tx) => claimRefreshDue(tx, claim));
+    if (due === undefined) {
+      if (asking.size === 0) break;
+      await Promise.race(asking.values());
+      continue;
+    }
     count += 1;
+    const one = refreshOne(ctx, due)
+      .catch((error: unknown) => void failures.set(due.method, error))
+      .finally(() => asking.delete(due.method));
+    asking.set(due.method, one);
   }
+  for (const [, error] of failures) throw error;
   return count;
 }
 

@@ -30,17 +30,20 @@ export async function setRefreshToken(
   if (before !== null) await tx.query('delete from svc.oauth_tokens where id = $1::uuid', [before]);
 }
 
-/** The right to send the token of one identity that is due; undefined where none is. */
-export async function claimRefreshDue(tx: Sql, before: Date, now: Date): Promise<DueIdentity | undefined> {
+/** The right to send the token of one identity that is due, of another method than those named; undefined where none is. */
+export async function claimRefreshDue(
+  tx: Sql,
+  { before, now, but }: { readonly before: Date; readonly now: Date; readonly but: readonly string[] },
+): Promise<DueIdentity | undefined> {
   const { rows } = await tx.query<DueIdentity>(
     `update svc.external_identities i set refresh_sent_at = $2::timestamptz
      from (select e.issuer, e.subject, p.name from svc.external_identities e join svc.principals p on p.id = e.principal_id
        where e.token_id is not null and e.method is not null and e.refresh_sent_at is null
-         and e.refreshed_at <= $1::timestamptz and p.disabled_at is null
+         and e.refreshed_at <= $1::timestamptz and p.disabled_at is null and e.method <> all($3::text[])
        order by e.refreshed_at limit 1 for update of e skip locked) due
      where i.issuer = due.issuer and i.subject = due.subject
      returning i.issuer, i.subject, i.principal_id as "principalId", due.name, i.method, i.token_id as "tokenId"`,
-    [before, now],
+    [before, now, but],
   );
   return rows[0];
 }
