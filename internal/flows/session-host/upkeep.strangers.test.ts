@@ -5,8 +5,46 @@ import { test } from 'node:test';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { applyAgents } from '../routing/routing-testkit.ts';
-import { endSession } from '../sessions/sessions.ts';
+import { archiveOrphans, endSession } from '../sessions/sessions.ts';
 import { upkeepTurn } from './upkeep.ts';
+
+test('sessions of a project that cannot be ended keep none of another project, inactive ones and those without an agent', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  const { api, ctx } = daemon;
+  try {
+    assert.equal((await api('POST', '/api/v1/orgs/default/projects', { slug: 'other' })).status, 201);
+    const other: typeof api = (method, path, ...rest) =>
+      api(method, path.replace(/^P(?=\/)/, '/api/v1/orgs/default/projects/other'), ...rest);
+    const agents = { brief: { session: { archiveAfterInactive: { seconds: 60 } } } };
+    await applyAgents(api, agents);
+    await applyAgents(other, agents, false);
+    // The agent of some is there no more. Those of the first project are the older ones.
+    await ctx.db.query(
+      `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at)
+       select gen_random_uuid(), a.project_id, case when n = 1 then a.id else gen_random_uuid() end, a.name, a.revision, 'manual',
+              'idle', 't', now(), now() - case when p.slug = 'other' then interval '1 hour' else interval '1 day' end
+         from svc.agents a join svc.projects p on p.id = a.project_id cross join generate_series(1, 2) n`,
+    );
+    await ctx.db.query(
+      `create function svc.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`,
+    );
+    await ctx.db.query(
+      `create trigger refuse before update on svc.sessions for each row when (old.active_at < now() - interval '12 hours')
+         execute function svc.refuse()`,
+    );
+    const left = async (): Promise<string[]> =>
+      (
+        await ctx.db.query<{ slug: string }>(
+          'select p.slug from svc.sessions s join svc.projects p on p.id = s.project_id where s.live',
+        )
+      ).rows.map(({ slug }) => slug);
+    await upkeepTurn(ctx);
+    await archiveOrphans(ctx, AbortSignal.timeout(60_000));
+    assert.deepEqual(await left(), ['default', 'default']);
+  } finally {
+    await daemon.stop();
+  }
+});
 
 test('what fails for one slot, or in one step, keeps no other slot from its successor', async () => {
   const daemon = await startTestDaemon({ config: { roles: ['api', 'route'] } });

@@ -100,14 +100,17 @@ async function archiveInactive(ctx: FlowContext): Promise<void> {
     const found = await inactiveSessions(ctx.db, ctx.runtime.now(), perTurn, [...busy]);
     for (const { sessionId, projectId, seconds } of found) {
       if (busy.has(projectId)) continue;
-      const isArchived = await unlessBusy(ctx.db, projectId, async (tx) => {
-        if (!(await isInactive(tx, sessionId, ctx.runtime.now()))) return false;
-        return endSession(ctx, tx, sessionId, 'archived', `nothing happened for ${seconds} s`);
+      let isArchived: boolean | undefined;
+      await step(ctx, `inactive of project ${projectId}`, async () => {
+        isArchived = await unlessBusy(ctx.db, projectId, async (tx) => {
+          if (!(await isInactive(tx, sessionId, ctx.runtime.now()))) return false;
+          return endSession(ctx, tx, sessionId, 'archived', `nothing happened for ${seconds} s`);
+        });
       });
       if (isArchived === undefined) busy.add(projectId);
       else if (isArchived) ctx.runtime.log.info({ sessionId, reason: 'inactive' }, 'session.archived');
     }
-    // A project that somebody holds may have all that were found: then those of the others are looked for.
+    // A project that somebody holds, or that fails, may have all that were found: then those of the others are looked for.
     if (found.length < perTurn) return;
   }
 }

@@ -5,8 +5,9 @@ import { orphanedClaims } from '../../adapters/store/routing/binding-reads.ts';
 import { unlessBusy } from '../../adapters/store/routing/project-lock.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { orphanedSessions } from '../../adapters/store/sessions/sessions.ts';
-import type { Sql } from '../../adapters/store/store.ts';
+import { isConnectionLoss, type Sql } from '../../adapters/store/store.ts';
 import type { FlowContext } from '../context.ts';
+import { logTurnFailed } from '../turn-failed.ts';
 import { endSession, unbindSession } from './records.ts';
 
 const batch = 100;
@@ -42,7 +43,7 @@ export async function archiveOrphans(ctx: FlowContext, signal: AbortSignal): Pro
   return archived;
 }
 
-/** A project at a time; one that is busy is left to the next turn. */
+/** A project at a time; one that is busy is left to the next turn, and so is one where something cannot be ended, which is told. */
 async function endAll(ctx: FlowContext, { find, end }: Kind, signal: AbortSignal): Promise<number> {
   let ended = 0;
   const busy = new Set<string>();
@@ -55,8 +56,12 @@ async function endAll(ctx: FlowContext, { find, end }: Kind, signal: AbortSignal
         for (const { id } of own) if (await end(ctx, tx, id)) count += 1;
         return count;
       };
-      const count = await unlessBusy(ctx.db, projectId, act);
-      // What is busy now is found again by the next turn.
+      const count = await unlessBusy(ctx.db, projectId, act).catch((error: unknown) => {
+        if (isConnectionLoss(error)) throw error;
+        logTurnFailed(ctx, 'session.orphans_failed', error, { service: projectId });
+        return undefined;
+      });
+      // What is busy now, or cannot be ended, is found again by the next turn.
       if (count === undefined) busy.add(projectId);
       ended += count ?? 0;
     }
