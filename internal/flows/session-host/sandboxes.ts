@@ -223,11 +223,17 @@ async function reap(
   const all = (await openProviders(ctx.host)).toSorted((a, b) => Number(b.alwaysFenced) - Number(a.alwaysFenced));
   const gone = new Set<string>();
   const failures: unknown[] = [];
-  const failed = (id: string, error: unknown): void =>
+  const left = new Set<string>();
+  const failed = (id: string, error: unknown): void => {
+    left.add(id);
     ctx.runtime.log.warn({ sandbox: id, err: error }, 'host.sandbox_not_reaped');
+  };
   for (const provider of all) {
+    // What tells whose a box is stays as long as its engine may have it.
+    if (!provider.alwaysFenced && failures.length > 0) break;
     try {
-      for (const id of await provider.reap(owned, failed)) gone.add(id);
+      const removed = await provider.reap(async (ids) => new Set([...(await owned(ids)), ...left]), failed);
+      for (const id of removed) gone.add(id);
     } catch (error) {
       failures.push(error);
     }
