@@ -73,13 +73,9 @@ export interface DaemonOptions {
 
 /** Starts everything; resolves when the daemon serves. What has been started is stopped again when a later part fails. */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const stops: (() => Promise<void>)[] = [];
+  const stops: Stop[] = [];
   let stopping: Promise<void> | undefined;
-  const stop = async (): Promise<void> => {
-    for (const each of stops.reverse()) {
-      await each().catch((error: unknown) => options.log.error({ err: error }, 'daemon.stop_failed'));
-    }
-  };
+  const stop = (): Promise<void> => stopAll(stops, options.log);
   try {
     const { leave, ...parts } = await startParts(options, stops);
     const end = (): Promise<void> => {
@@ -94,9 +90,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
+type Stop = () => Promise<void>;
+
+/** The last one first. Nothing is added to them any more. */
+async function stopAll(stops: readonly Stop[], log: Runtime['log']): Promise<void> {
+  for (const each of stops.toReversed()) {
+    await each().catch((error: unknown) => log.error({ err: error }, 'daemon.stop_failed'));
+  }
+}
+
 type Parts = Omit<Daemon, 'stop'> & Pick<HttpServer, 'leave'>;
 
-async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]): Promise<Parts> {
+async function startParts(options: DaemonOptions, stops: Stop[]): Promise<Parts> {
   const { config, log } = options;
   armFailpoint(config.failpoint);
   await checkSettings(config);
@@ -150,14 +155,10 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
 
   const client = await readClient(config.dataDir);
   if (client !== undefined && config.roles.includes('api')) await writeClient(config.dataDir, http.url, client);
-  let work: Promise<void> | undefined;
-  const start = (): Promise<void> => (work = startWork(ctx, stops));
-  const ready = gate.waiting === undefined ? start() : gate.waiting.then(start);
-  stops.push(async () => {
-    gate.stop();
-    // What was being started is stopped when it stands; why it failed is told by `ready`.
-    await work?.catch(() => undefined);
-  });
+  const work = new Work(ctx);
+  stops.push(() => work.stop());
+  stops.push(async () => gate.stop());
+  const ready = gate.waiting === undefined ? work.start() : gate.waiting.then(() => work.start());
   if (gate.waiting === undefined) await ready;
   return {
     ...http,
@@ -205,13 +206,40 @@ function outboxPorts(config: Config): OutboxPorts {
   };
 }
 
-async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Promise<void> {
-  const jobs = new JobRunner(ctx, { tasks });
-  stops.push(() => jobs.stop());
-  await jobs.start();
-  for (const service of services.filter((one) => one.roles.some((role) => ctx.config.roles.includes(role)))) {
-    const running = await service.start(ctx);
-    stops.push(() => running.stop());
+/** Jobs and services. */
+class Work {
+  readonly #ctx: FlowContext;
+  readonly #stops: Stop[] = [];
+  #starting: Promise<void> | undefined;
+  #isStopping = false;
+
+  constructor(ctx: FlowContext) {
+    this.#ctx = ctx;
+  }
+
+  /** Resolves when all of it runs; never, where it is stopped before. */
+  async start(): Promise<void> {
+    if (!this.#isStopping) await (this.#starting = this.#start());
+    if (this.#isStopping) await new Promise<never>(() => undefined);
+  }
+
+  async #start(): Promise<void> {
+    const { config } = this.#ctx;
+    const jobs = new JobRunner(this.#ctx, { tasks });
+    this.#stops.push(() => jobs.stop());
+    await jobs.start();
+    for (const service of services.filter((one) => one.roles.some((role) => config.roles.includes(role)))) {
+      if (this.#isStopping) return;
+      const running = await service.start(this.#ctx);
+      this.#stops.push(() => running.stop());
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    // What is being started is stopped when it stands; why it failed is told by `start`.
+    await this.#starting?.catch(() => undefined);
+    await stopAll(this.#stops, this.#ctx.runtime.log);
   }
 }
 
