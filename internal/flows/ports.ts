@@ -114,7 +114,7 @@ export interface CredentialCache {
   /** What was read a short while ago; holds only where its guard does. */
   known(key: string, now: Date): Credential | undefined;
   /** By a call of `load` that starts after this; calls of one key share them. */
-  read(key: string, now: Date, load: () => Promise<Credential | undefined>): Promise<Credential | undefined>;
+  read(key: string, load: () => Promise<Credential | undefined>): Promise<Credential | undefined>;
 }
 
 /** Who routes in this process. */
@@ -130,9 +130,9 @@ export interface IngestPorts {
   /** True where this installation routes events: whoever records one asks for its routing too. */
   readonly routing: boolean;
   /** The endpoint that takes events under a slug, where it is in memory. */
-  knownEndpoint(slug: string, now: Date): IngestEndpoint | undefined;
+  knownEndpoint(slug: string): IngestEndpoint | undefined;
   /** The same, looked up where it is not. */
-  endpoint(slug: string, now: Date): Promise<IngestEndpoint | undefined>;
+  endpoint(slug: string): Promise<IngestEndpoint | undefined>;
   readonly secrets: CredentialCache;
   /**
    * Records an event together with those that arrive at the same time; resolves after the commit. Undefined: its guard

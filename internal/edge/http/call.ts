@@ -25,8 +25,9 @@ const addressesMax = 10_000;
 export class FailureLimit {
   readonly #failures = new Map<string, { count: number; since: number }>();
 
-  /** Notes a failure at `nowMs`; throws Fault `rate_limited` above the limit. */
-  note(address: string, nowMs: number): void {
+  /** Notes a failure; throws Fault `rate_limited` above the limit. */
+  note(address: string): void {
+    const nowMs = performance.now();
     const known = this.#failures.get(address);
     const entry = known === undefined || nowMs - known.since > windowMs ? { count: 0, since: nowMs } : known;
     entry.count += 1;
@@ -79,7 +80,7 @@ export async function authorize(
     };
     access = await resolve(ctx, request, scope, isLook);
   } catch (error) {
-    if (error instanceof TokenFault && error.isGuess) limit.note(request.ip, ctx.runtime.now().getTime());
+    if (error instanceof TokenFault && error.isGuess) limit.note(request.ip);
     throw error;
   }
   // The start refuses a route without a permission; if one came by all the same, nobody holds it.

@@ -98,7 +98,7 @@ export async function connectionToken(
   connection: SealedConnection,
   refused?: number,
 ): Promise<HeldToken> {
-  const until = ctx.runtime.now().getTime() + wait.mostMs;
+  const until = performance.now() + wait.mostMs;
   for (;;) {
     const grant = await grantNow(ctx, connection);
     if (grant === undefined || grant.status === 'uncertain' || grant.status === 'ended') {
@@ -120,7 +120,7 @@ export async function connectionToken(
     }
     const held = await replaced(ctx, connection, grant, isOver || isRefused);
     if (held !== undefined) return held;
-    if (ctx.runtime.now().getTime() > until) {
+    if (performance.now() > until) {
       throw outsideFault('provider-unavailable', 'a refresh of the credential is under way; try again');
     }
     await sleep(wait.lookMs);

@@ -19,15 +19,17 @@ export class EndpointSecrets implements CredentialCache {
 
   known(key: string, now: Date): Credential | undefined {
     const entry = this.#entries.get(key);
-    return entry !== undefined && entry.until > now.getTime() ? entry.credential : undefined;
+    if (entry === undefined || entry.until <= performance.now()) return undefined;
+    return entry.credential.notedUntil > now.getTime() ? entry.credential : undefined;
   }
 
-  async read(key: string, now: Date, load: () => Promise<Credential | undefined>): Promise<Credential | undefined> {
+  async read(key: string, load: () => Promise<Credential | undefined>): Promise<Credential | undefined> {
+    const askedAt = performance.now();
     const credential = await this.#reads.get(key, load);
     if (credential === undefined) this.#entries.delete(key);
     else {
       if (this.#entries.size >= entriesMax) this.#entries.clear();
-      this.#entries.set(key, { credential, until: Math.min(now.getTime() + keptMs, credential.notedUntil) });
+      this.#entries.set(key, { credential, until: askedAt + keptMs });
     }
     return credential;
   }

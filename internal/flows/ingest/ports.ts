@@ -49,8 +49,8 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   await cache.start();
   return {
     routing: options.routing,
-    knownEndpoint: (slug, now) => cache.known(slug, now),
-    endpoint: (slug, now) => cache.get(slug, now),
+    knownEndpoint: (slug) => cache.known(slug),
+    endpoint: (slug) => cache.get(slug),
     secrets: new EndpointSecrets(),
     record: (event, guard) => writer.record(event, guard),
     needsJob,
@@ -115,19 +115,19 @@ export class EndpointCache {
   }
 
   /** The endpoint that takes events under a slug, if it is kept. */
-  known(slug: string, now: Date): IngestEndpoint | undefined {
+  known(slug: string): IngestEndpoint | undefined {
     const entry = this.#entries.get(slug);
-    return entry !== undefined && entry.until > now.getTime() ? entry.endpoint : undefined;
+    return entry !== undefined && entry.until > performance.now() ? entry.endpoint : undefined;
   }
 
   /** The endpoint that takes events under a slug, or undefined. */
-  async get(slug: string, now: Date): Promise<IngestEndpoint | undefined> {
-    const known = this.known(slug, now);
+  async get(slug: string): Promise<IngestEndpoint | undefined> {
+    const known = this.known(slug);
     if (known !== undefined) return known;
-    const generation = this.#generation;
+    const [generation, askedAt] = [this.#generation, performance.now()];
     const endpoint = await endpointBySlug(this.#db, slug);
     if (endpoint !== undefined && generation === this.#generation) {
-      this.#entries.set(slug, { endpoint, until: now.getTime() + keptMs });
+      this.#entries.set(slug, { endpoint, until: askedAt + keptMs });
     }
     return endpoint;
   }

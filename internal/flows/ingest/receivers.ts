@@ -9,8 +9,8 @@ const slugShape = /^[a-z0-9-]{1,160}$/;
 const idShape = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Looked up, or remembered; undefined where there is none. */
-export const findEndpoint = async (ctx: FlowContext, slug: string, now: Date): Promise<IngestEndpoint | undefined> =>
-  slugShape.test(slug) ? ingestOf(ctx).endpoint(slug, now) : undefined;
+export const findEndpoint = async (ctx: FlowContext, slug: string): Promise<IngestEndpoint | undefined> =>
+  slugShape.test(slug) ? ingestOf(ctx).endpoint(slug) : undefined;
 
 /** Of any provider, whatever its state; undefined where there is none. */
 export const findConnection = async (ctx: FlowContext, id: string): Promise<SealedConnection | undefined> =>

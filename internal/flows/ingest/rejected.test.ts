@@ -34,3 +34,17 @@ test('a burst of refused deliveries is told once, and its number ten seconds lat
   logRefused(ctx, at, large);
   assert.equal(told.length, 4);
 });
+
+test('a clock that is set back keeps no refusal quiet', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 7_200_000 });
+  const told: object[] = [];
+  const log = { warn: (line: object) => told.push(line) };
+  const ctx = { runtime: { now: () => new Date(), log }, metrics: createMetrics() } as unknown as FlowContext;
+  const at = { kind: 'endpoint', id: 'e1', name: 'reports', projectId: 'p1' } as const;
+  const large = new Fault('too_large', 'body-too-large', 'The body is too large.');
+  logRefused(ctx, at, large);
+  t.mock.timers.tick(10_000);
+  t.mock.timers.setTime(3_600_000);
+  logRefused(ctx, at, large);
+  assert.equal(told.length, 2);
+});

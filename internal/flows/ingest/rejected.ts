@@ -47,7 +47,8 @@ function isDue(ctx: FlowContext, at: At, tell: (more: number) => void): boolean 
   const key = `${at.kind}/${at.id ?? ''}`;
   const nowMs = ctx.runtime.now().getTime();
   const last = known.get(key);
-  if (last !== undefined && nowMs - last.atMs < quietMs) {
+  // A clock that was set back keeps nothing quiet.
+  if (last !== undefined && nowMs >= last.atMs && nowMs - last.atMs < quietMs) {
     last.since += 1;
     return false;
   }

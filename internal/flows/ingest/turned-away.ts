@@ -21,10 +21,9 @@ export function logTurnedAway(ctx: FlowContext, target: Target, fault: Fault): v
   if (!told.has(fault.kind)) return;
   if ('name' in target) return logRefused(ctx, target, fault);
   const { kind } = target;
-  const now = ctx.runtime.now();
-  const known = 'slug' in target ? ingestOf(ctx).knownEndpoint(target.slug, now) : undefined;
+  const known = 'slug' in target ? ingestOf(ctx).knownEndpoint(target.slug) : undefined;
   if (known !== undefined || busy.has(fault.kind)) return logRefused(ctx, atOf(kind, known), fault);
-  const looked = 'slug' in target ? findEndpoint(ctx, target.slug, now) : findConnection(ctx, target.id);
+  const looked = 'slug' in target ? findEndpoint(ctx, target.slug) : findConnection(ctx, target.id);
   looked.then(
     (found) => logRefused(ctx, atOf(kind, found), fault),
     (error: unknown) => {

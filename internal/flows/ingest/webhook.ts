@@ -43,7 +43,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   const ports = ingestOf(ctx);
   const now = ctx.runtime.now();
   // Nothing is waited for that is known: a turn of the queue costs as much as a look.
-  const endpoint = ports.knownEndpoint(delivery.slug, now) ?? (await findEndpoint(ctx, delivery.slug, now));
+  const endpoint = ports.knownEndpoint(delivery.slug) ?? (await findEndpoint(ctx, delivery.slug));
   if (endpoint === undefined) throw noEndpoint(ctx);
   const known = knownCredential(ctx, endpoint, delivery, now);
   let guard = known === undefined ? await authenticateAnew(ctx, endpoint, delivery) : known.guard;
@@ -131,7 +131,7 @@ async function authenticateAnew(
   const { auth } = endpoint;
   if (auth.kind === 'none') return undefined;
   const name = auth.secretRef;
-  const credential = await ingestOf(ctx).secrets.read(credentialKey(endpoint, name), ctx.runtime.now(), () =>
+  const credential = await ingestOf(ctx).secrets.read(credentialKey(endpoint, name), () =>
     loadCredential(ctx, endpoint, name),
   );
   if (credential === undefined || !isProven(endpoint, delivery, credential)) {

@@ -20,8 +20,8 @@ export interface Slot {
 
 /** Resolves when the call may go out. Throws Fault `rate-limited` where that is more than half a minute away. */
 export async function takeSlot(ctx: FlowContext, { connectionId, resources, spacingMs = 0 }: Slot): Promise<void> {
-  const until = ctx.runtime.now().getTime() + waitMsMax;
-  const rest = (): number => Math.max(0, until - ctx.runtime.now().getTime());
+  const until = performance.now() + waitMsMax;
+  const rest = (): number => Math.max(0, until - performance.now());
   for (;;) {
     const ms = await limitedForMs(ctx.db, connectionId, resources);
     if (ms === 0) break;

@@ -246,6 +246,17 @@ describe('limits of a provider', () => {
     assert.match(second.message, /retry after 120 seconds$/);
   });
 
+  it('is waited for no longer than half a minute, also where the clock is set back meanwhile', async () => {
+    const { ctx } = daemon;
+    let wallMs = Date.now();
+    const now = (): Date => new Date((wallMs -= 3_600_000));
+    await limitReached(ctx, { connectionId, resource: 'contents', seconds: 45 });
+    const slot = takeSlot({ ...ctx, runtime: { ...ctx.runtime, now } }, { connectionId, resources: ['contents'] });
+    const waits = sleep(2_000).then(() => assert.fail('it waits'));
+    await assert.rejects(Promise.race([slot, waits]), /retry after \d+ seconds$/);
+    waits.catch(() => undefined);
+  });
+
   it('holds for every daemon: writes of all go out one after the other, and a limit that one meets stops the others', async () => {
     const { ctx } = daemon;
     const db = openDatabase({ url: daemon.database.url, log: silent });

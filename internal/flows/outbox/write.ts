@@ -58,7 +58,7 @@ export interface Write extends Call {
 export async function performWrite(ctx: FlowContext, write: Write): Promise<Json> {
   const inputHash = sha256Bytes(canonicalJson([write.alias, write.tool, write.input]));
   const { idempotencyKey: key, sessionId } = write;
-  const until = ctx.runtime.now().getTime() + waitMs.most;
+  const until = performance.now() + waitMs.most;
   for (;;) {
     const id = callIds(ctx)();
     if (await open(ctx, write, { id, inputHash })) return perform(ctx, write, id);
@@ -71,7 +71,7 @@ export async function performWrite(ctx: FlowContext, write: Write): Promise<Json
     }
     if (first.status === 'done') return first.answer;
     if (first.status === 'unknown') return lookAgain(ctx, first);
-    if (ctx.runtime.now().getTime() > until) {
+    if (performance.now() > until) {
       throw outsideFault('outcome-unknown', 'the first call under this key has not ended yet');
     }
     await sleep(waitMs.look);

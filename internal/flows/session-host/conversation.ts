@@ -230,7 +230,7 @@ export class Conversation {
   async #endHung(id: string, cut: Cut): Promise<ConversationEnd> {
     await this.transcript.flush();
     const reason = 'the harness did not end its turn when it was told to';
-    const ended = await withRetry(this.#ctx, () =>
+    const ended = await withRetry(() =>
       endTurn(this.#ctx.db, this.#session, {
         id,
         state: 'cancelled',
@@ -271,8 +271,8 @@ export class Conversation {
       if (over !== undefined) return { end: over };
       if (isOverdue) break;
       const cap = launched.money.capped();
-      if (cap !== undefined) cappedAt ??= this.#ctx.runtime.now().getTime();
-      const graceMs = cappedAt === undefined ? lookMs : cappedAt + capGraceMs - this.#ctx.runtime.now().getTime();
+      if (cap !== undefined) cappedAt ??= performance.now();
+      const graceMs = cappedAt === undefined ? lookMs : cappedAt + capGraceMs - performance.now();
       const leftMs = this.#turnMs - (performance.now() - began) + this.permissions.waitedMs() - askedMs;
       if (cause === undefined && !isOver()) {
         if (cap !== undefined && (cap.refused || graceMs <= 0)) cause = 'cap';
@@ -301,7 +301,7 @@ export class Conversation {
     // Written before the harness hears of it: whatever ends this process now, the messages do not go in again. Those that a
     // cap stops do, once there is money.
     const stopReason = cause === 'cap' ? null : stopReasonOf({ cause });
-    await withRetry(this.#ctx, () => stopTurn(this.#ctx.db, this.#session, { id, stopReason }));
+    await withRetry(() => stopTurn(this.#ctx.db, this.#session, { id, stopReason }));
     failpoint('session.interrupting');
     void launched.connection.cancel().then((how) => {
       then(how);
@@ -339,7 +339,7 @@ export class Conversation {
     const isGivenUp = next.next === 'failed' || next.next === 'given-up';
     const messages = next.next === 'idle' ? 'done' : isGivenUp ? 'failed' : 'pending';
     const stopped = isStopped(cut, outcome);
-    const ended = await withRetry(this.#ctx, () =>
+    const ended = await withRetry(() =>
       endTurn(this.#ctx.db, this.#session, {
         id,
         state: end.kind !== 'done' ? end.kind : stopped || outcome.kind === 'cancelled' ? 'cancelled' : 'done',
@@ -376,8 +376,8 @@ export class Conversation {
   }
 
   async #pause(afterMs: number): Promise<ConversationEnd | undefined> {
-    const until = this.#ctx.runtime.now().getTime() + afterMs;
-    for (let left = afterMs; left > 0; left = until - this.#ctx.runtime.now().getTime()) {
+    const until = performance.now() + afterMs;
+    for (let left = afterMs; left > 0; left = until - performance.now()) {
       const over = this.#over();
       if (over !== undefined) return over;
       await this.#wake.after(this.#wake.mark(), left);
@@ -386,7 +386,7 @@ export class Conversation {
   }
 
   async #block(reason: string): Promise<ConversationEnd> {
-    const isBlocked = await withRetry(this.#ctx, () => blockSession(this.#ctx.db, this.#session, reason));
+    const isBlocked = await withRetry(() => blockSession(this.#ctx.db, this.#session, reason));
     return isBlocked ? { kind: 'blocked' } : { kind: 'gone' };
   }
 

@@ -54,9 +54,7 @@ export class Permissions {
       ...(input !== undefined && { input }),
       options: request.options.map((one) => ({ ...one })),
     });
-    const isAsked = await withRetry(this.#ctx, () =>
-      askPermission(db, this.#session, { id, title, request: asked, now }),
-    );
+    const isAsked = await withRetry(() => askPermission(db, this.#session, { id, title, request: asked, now }));
     if (!isAsked) return 'cancelled';
     await this.#transcript.note({
       role: 'system',
@@ -72,7 +70,7 @@ export class Permissions {
       for (;;) {
         const seen = this.#wake.mark();
         if (signal.aborted) return 'cancelled';
-        const state = await withRetry(this.#ctx, () => permissionState(db, id));
+        const state = await withRetry(() => permissionState(db, id));
         if (state !== 'open') return state ?? 'cancelled';
         await this.#wake.after(seen, lookMs);
       }
@@ -80,7 +78,7 @@ export class Permissions {
       this.#open -= 1;
       if (this.#open === 0) this.#waitedMs += performance.now() - this.#since;
       signal.removeEventListener('abort', ring);
-      await withRetry(this.#ctx, () => closePermission(db, this.#session, id, runtime.now()));
+      await withRetry(() => closePermission(db, this.#session, id, runtime.now()));
     }
   };
 }

@@ -239,7 +239,7 @@ export class SessionHost {
 
   /** Harnesses whose program is here; sessions of the others are told why they wait. */
   async #usable(): Promise<readonly Harness[]> {
-    const now = this.#ctx.runtime.now().getTime();
+    const now = performance.now();
     if (this.#programs !== undefined && now - this.#programs.at < every.programsMs) {
       if (this.#told) await explainWaiting(this.#ctx.db, this.#programs.missing);
       this.#told = false;

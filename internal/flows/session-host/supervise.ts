@@ -164,7 +164,7 @@ export class Supervisor {
           }
           end = await conversation.run(launched);
         } catch (error) {
-          end = await withRetry(this.#ctx, () => this.#failed(session, conversation, error, hold.stop.aborted));
+          end = await withRetry(() => this.#failed(session, conversation, error, hold.stop.aborted));
         }
       if (end.kind === 'unloaded') {
         hold.hasLeft = true;
@@ -200,7 +200,7 @@ export class Supervisor {
     } catch (error) {
       const why = error instanceof TakeOverRefused ? { reason: error.message } : { err: error };
       log.warn({ sessionId, agent, epoch, ...why }, 'session.not_taken_up');
-      await withRetry(this.#ctx, () => suspendLeases(this.#ctx.db, [taken], 'its host was lost'));
+      await withRetry(() => suspendLeases(this.#ctx.db, [taken], 'its host was lost'));
       return undefined;
     }
   }
@@ -319,9 +319,9 @@ export class Supervisor {
     const { db } = this.#ctx;
     // A daemon that stops waits for no database: the lease lapses by itself.
     if (end.kind === 'drained') await suspendLeases(db, [session], 'its daemon was stopped', true);
-    if (end.kind === 'unloaded') await withRetry(this.#ctx, () => unloadSession(db, session));
-    if (end.kind === 'failed') await withRetry(this.#ctx, () => this.#fail(session, end.reason));
-    if (end.kind === 'relaunch') await withRetry(this.#ctx, () => this.#relaunch(session, end, failuresBefore));
+    if (end.kind === 'unloaded') await withRetry(() => unloadSession(db, session));
+    if (end.kind === 'failed') await withRetry(() => this.#fail(session, end.reason));
+    if (end.kind === 'relaunch') await withRetry(() => this.#relaunch(session, end, failuresBefore));
   }
 
   async #relaunch(

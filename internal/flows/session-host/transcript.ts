@@ -96,8 +96,8 @@ export class Transcript implements HarnessFollower {
       const { db, runtime } = this.#ctx;
       if (entries.length > 0) {
         const now = runtime.now();
-        await withRetry(this.#ctx, () => appendTranscript(db, this.#lease, entries, now, write));
-      } else if (write !== undefined) await withRetry(this.#ctx, () => moveHold(db, this.#lease, write));
+        await withRetry(() => appendTranscript(db, this.#lease, entries, now, write));
+      } else if (write !== undefined) await withRetry(() => moveHold(db, this.#lease, write));
       if (write !== undefined) this.progress.written(write);
     });
     // The next write does not fail for this one's sake; whoever awaits this one hears of it.

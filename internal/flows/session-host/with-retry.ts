@@ -3,18 +3,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { leaseSeconds } from '../../adapters/store/sessions/hosts.ts';
-import type { FlowContext } from '../context.ts';
 
 const pauseMs = 250;
 
 /** What `work` gives. It may have been done and not answered: what it writes names an epoch and a state. */
-export async function withRetry<T>({ runtime }: Pick<FlowContext, 'runtime'>, work: () => Promise<T>): Promise<T> {
-  const until = runtime.now().getTime() + leaseSeconds * 1_000;
+export async function withRetry<T>(work: () => Promise<T>): Promise<T> {
+  const until = performance.now() + leaseSeconds * 1_000;
   for (;;) {
     try {
       return await work();
     } catch (error) {
-      if (!isConnectionLoss(error) || runtime.now().getTime() > until) throw error;
+      if (!isConnectionLoss(error) || performance.now() > until) throw error;
       await sleep(pauseMs);
     }
   }

@@ -103,16 +103,16 @@ interface Decider {
 /** Wrong codes of each person in the last minute: a code is eight letters, and is not to be guessed. */
 const misses = new Map<string, { count: number; sinceMs: number }>();
 
-function requireTries(ctx: FlowContext, principalId: string): void {
-  const nowMs = ctx.runtime.now().getTime();
+function requireTries(principalId: string): void {
+  const nowMs = performance.now();
   const entry = misses.get(principalId);
   if (entry === undefined || nowMs - entry.sinceMs >= wrong.windowMs || entry.count < wrong.most) return;
   const retryAfterSeconds = Math.max(1, Math.ceil((entry.sinceMs + wrong.windowMs - nowMs) / 1_000));
   throw new Fault('rate_limited', 'too-many-codes', 'Too many wrong codes; wait a minute.', { retryAfterSeconds });
 }
 
-function noteMiss(ctx: FlowContext, principalId: string): void {
-  const nowMs = ctx.runtime.now().getTime();
+function noteMiss(principalId: string): void {
+  const nowMs = performance.now();
   const entry = misses.get(principalId);
   if (entry !== undefined && nowMs - entry.sinceMs < wrong.windowMs) entry.count += 1;
   else {
@@ -128,10 +128,10 @@ export async function pendingDevice(
   userCode: string,
 ): Promise<DevicePending & { readonly id: string }> {
   if (person.kind !== 'user') throw personRequired();
-  requireTries(ctx, person.id);
+  requireTries(person.id);
   const found = await pendingGrant(ctx.db, hashToken(plain(userCode)), ctx.runtime.now());
   if (found !== undefined) return found;
-  noteMiss(ctx, person.id);
+  noteMiss(person.id);
   throw new Fault('not_found', 'unknown-code', 'No command line waits with this code, or not any more.');
 }
 
