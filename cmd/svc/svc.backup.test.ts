@@ -22,7 +22,7 @@ import {
 } from '../../internal/base/testkit/daemon.ts';
 import { testCluster } from '../../internal/base/testkit/postgres.ts';
 import type { Manifest } from '../../internal/flows/backup/backup.ts';
-import { callSvc, emptyHome } from './testkit.ts';
+import { callSvc, emptyHome, runSvc } from './testkit.ts';
 
 const agent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
 const harness = { SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, agent]), SVC_SANDBOX: 'process' };
@@ -68,6 +68,26 @@ const manifestOf = async (directory: string): Promise<Manifest> =>
 async function transcript(api: Api, session: string): Promise<string> {
   return JSON.stringify((await api('GET', `P/sessions/${session}/messages?limit=200`)).body);
 }
+
+test('a directory that cannot be made is told of, to a backup and to a restore', async () => {
+  // Of a file system that says of no name that it could be there; Node's own recursive mkdir never ends on it.
+  const nowhere = '/proc/svc-nowhere/below';
+  const { path } = await tempDataDir();
+  try {
+    const env = { SVC_DATA_DIR: path };
+    const ends = async (args: readonly string[], where: typeof env): Promise<void> => {
+      const { code, stderr } = await runSvc(home.path, args, { env: where, signal: AbortSignal.timeout(30_000) });
+      assert.deepEqual([code, /ENOENT.*\/proc\/svc-nowhere/.test(stderr)], [1, true], stderr);
+    };
+    await ends(['backup', nowhere, '--without-key'], env);
+    const saved = join(path, 'saved');
+    const { code, stderr } = await runSvc(home.path, ['backup', saved, '--without-key'], { env });
+    assert.equal(code, 0, stderr);
+    await ends(['restore', saved], { SVC_DATA_DIR: nowhere });
+  } finally {
+    await rm(path, { recursive: true, force: true });
+  }
+});
 
 test('the check before an upgrade tells what svcd would not start with, in any section of its configuration', async () => {
   const config = join(data.path, 'svc.yaml');

@@ -2,12 +2,11 @@
 // (docs/reference/configuration.md#settings), migrated and ready. Decides nothing about what is stored: that is in the files beside it, one
 // per table family. Holds the lock of the data directory as long as it is open, so that one daemon at a time uses it.
 
-import { mkdir, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import { type DataLock, lockDataDir } from '../../internal/adapters/postgres/data-lock.ts';
 import { type Database, openDatabase } from '../../internal/adapters/store/store.ts';
 import { type Embedded, startEmbedded } from '../../internal/adapters/postgres/postgres.ts';
+import { makeDirectory } from '../../internal/base/files.ts';
 import { connectionName } from '../../internal/adapters/store/operations/jobs.ts';
 import { migrate } from '../../internal/adapters/store/schema/migrate.ts';
 
@@ -33,26 +32,10 @@ export interface StoreOptions {
   readonly volatile?: boolean;
 }
 
-/**
- * Makes the directory and those above it, one by one: where a file system refuses a name with ENOENT (as /proc does),
- * the recursive `mkdir` of Node never ends.
- */
-async function ensureDirectory(path: string): Promise<void> {
-  const found = await stat(path).catch(() => undefined);
-  if (found?.isDirectory()) return;
-  if (dirname(path) !== path) await ensureDirectory(dirname(path));
-  try {
-    await mkdir(path, { mode: 0o700 });
-  } catch (error) {
-    const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST' && (await stat(path)).isDirectory();
-    if (!isThere) throw error;
-  }
-}
-
 /** Opens and migrates. Throws DataDirInUse, a Fault of migrate.ts, or the error of the connection. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { dataDir, log } = options;
-  await ensureDirectory(dataDir);
+  await makeDirectory(dataDir);
   let lock: DataLock | undefined;
   let embedded: Embedded | undefined;
   let db: Database | undefined;

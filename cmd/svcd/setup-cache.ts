@@ -1,7 +1,6 @@
 // What setup steps left, kept by this daemon and, where the configuration says so, shared with the others.
 
 import { readFileSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectoryStore, type ObjectStore, S3Store, SharedArchives } from '../../internal/adapters/objects/objects.ts';
 import { SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
@@ -10,6 +9,7 @@ import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { sandboxesSettings, type SandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
 import type { HostPorts } from '../../internal/flows/session-host/session-host.ts';
+import { makeDirectory } from '../../internal/base/files.ts';
 
 type Settings = NonNullable<SandboxesSettings['setupCache']>;
 type Sealing = Parameters<HostPorts['setupCache']>[0];
@@ -61,7 +61,7 @@ export function openSetupCaches(config: Config, log: Runtime['log']): SetupCache
   let shared: SharedArchives | undefined;
   const share = async ({ sealer }: Sealing, { maxGB }: Settings, of: ObjectStore): Promise<SharedArchives> => {
     const directory = join(config.dataDir, 'setup-cache');
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDirectory(directory);
     // One for all daemons: whose an archive is stands in its name, which is a digest of project and environment too.
     const bindingOf = (name: string) => ({ orgId: 'installation', name, use: 'setup-archive' }) as const;
     return new SharedArchives({

@@ -2,10 +2,11 @@
 
 import { randomBytes } from 'node:crypto';
 import { constants, createReadStream } from 'node:fs';
-import { copyFile, lstat, mkdir, open, readdir, rename, rm, utimes } from 'node:fs/promises';
+import { copyFile, lstat, open, readdir, rename, rm, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { isKey, type ObjectFile, type ObjectStore, type StoredObject } from './types.ts';
+import { makeDirectory } from '../../base/files.ts';
 
 const ending = '.sealed';
 const begun = 'next-';
@@ -37,7 +38,7 @@ export class DirectoryStore implements ObjectStore {
   }
 
   async put(key: string, { path }: ObjectFile): Promise<void> {
-    await mkdir(this.where, { recursive: true, mode: 0o700 });
+    await makeDirectory(this.where);
     const next = join(this.where, `${begun}${randomBytes(8).toString('hex')}`);
     try {
       await copyFile(path, next, constants.COPYFILE_EXCL);

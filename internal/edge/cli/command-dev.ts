@@ -3,7 +3,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,6 +26,7 @@ import { pause } from './sse.ts';
 import { clean, nearest, parseDurationSeconds } from './text.ts';
 import { compileOutput } from './tree.ts';
 import type { Call, Handler } from './types.ts';
+import { makeDirectory } from '../../base/files.ts';
 
 /** Of the installation's settings: what the daemon here has of its own. */
 const ownList = [
@@ -50,7 +51,7 @@ export const devCommand: Handler = async (call) => {
   const values = await secretsOf(call);
   const keep = call.text('keep');
   const dataDir = keep === undefined ? await mkdtemp(join(tmpdir(), 'svc-dev-')) : resolve(call.io.cwd, keep);
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await makeDirectory(dataDir);
   const stop = AbortSignal.any([call.io.signal, AbortSignal.timeout(timeout * 1000)]);
   let daemon: ChildProcess | undefined;
   try {

@@ -1,7 +1,7 @@
 // `svc init`: a first tree that compiles. It asks at a terminal for what was not given, writes nothing over what is there,
 // and compiles what it wrote.
 
-import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { harnessNames } from '../../domain/spec.ts';
@@ -9,6 +9,7 @@ import { UsageError, refusal } from './failure.ts';
 import { typedLine } from './input.ts';
 import { findServer } from './settings.ts';
 import type { Call, Handler } from './types.ts';
+import { makeDirectory } from '../../base/files.ts';
 
 interface Wishes {
   readonly name: string;
@@ -92,7 +93,7 @@ async function schemaOf(call: Call): Promise<{ readonly url?: string; readonly l
 }
 
 async function write(path: string, content: string, force: boolean): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  await makeDirectory(dirname(path), 0o777);
   await writeFile(path, content, { flag: force ? 'w' : 'wx' });
 }
 

@@ -1,10 +1,11 @@
 // `svc schema`: JSON Schema of what an author writes, printed or written as files for editors.
 
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { jsonSchema, jsonSchemaText, schemaKinds, type SchemaKind } from '../../../schemas/json-schema.ts';
 import { refusal } from './failure.ts';
 import type { Handler } from './types.ts';
+import { makeDirectory } from '../../base/files.ts';
 
 export const schemaCommand: Handler = async (call) => {
   const given = call.optionalArg('KIND') as SchemaKind | undefined;
@@ -18,7 +19,7 @@ export const schemaCommand: Handler = async (call) => {
   const kinds = given === undefined ? schemaKinds : [given];
   const files: string[] = [];
   try {
-    await mkdir(target, { recursive: true });
+    await makeDirectory(target, 0o777);
     for (const kind of kinds) {
       const file = join(target, `${kind}.schema.json`);
       await writeFile(file, jsonSchemaText(kind));

@@ -1,9 +1,10 @@
 // Several servers under names: contexts.json beside client.json (mode 0600), and which of them is in use. Beside those that
 // were added there are always `local`, the daemon of this machine, and `login`, what `svc login` keeps.
 
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { refusal } from './failure.ts';
+import { makeDirectory } from '../../base/files.ts';
 
 export interface Context {
   readonly url: string;
@@ -46,7 +47,7 @@ export const writeContexts = (path: string, value: Contexts): Promise<void> => r
  * middle, sees the file before or after.
  */
 export async function replaceFile(path: string, value: object): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await makeDirectory(dirname(path));
   const beside = `${path}.${process.pid}`;
   await writeFile(beside, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
   await chmod(beside, 0o600);

@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -20,7 +20,7 @@ import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts'
 import { type Config, ConfigError } from '../../base/config/config.ts';
 import { checkSections } from '../../base/config/sections.ts';
 import { Fault } from '../../domain/fault.ts';
-import { exists } from '../../base/files.ts';
+import { exists, makeDirectory } from '../../base/files.ts';
 
 const format = 1;
 /** What an embedded database is below the data directory. */
@@ -116,7 +116,7 @@ export async function backUp(
         'backup-key',
         `${config.masterKeyFile} does not hold the master key ${wrong.join(', ')} of this database: a backup with it would open nothing.`,
       );
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDirectory(directory);
     // One that was there; where it is another's, the files alone are closed.
     await chmod(directory, 0o700).catch(() => undefined);
     const files: { [path: string]: string } = {};
@@ -172,7 +172,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
     );
   const hasKey = keyFileText in manifest.files;
   if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile, manifest.keyVersions);
-  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  await makeDirectory(config.dataDir);
   // The key first: a restore that ends before the database stands is begun again, and one that has filled a database without
   // its key would be refused for ever. A key that is there without a database is in nobody's way.
   const isOurs = hasKey && (await putKey(join(directory, keyFileText), config.masterKeyFile));
@@ -194,7 +194,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
 /** Puts the key file of a backup where none is, forced to the disk and moved into place; false where there is one. */
 async function putKey(saved: string, path: string): Promise<boolean> {
   if (await exists(path)) return false;
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await makeDirectory(dirname(path));
   const draft = join(dirname(path), `.${basename(path)}.restored`);
   try {
     await writeFile(draft, await readFile(saved), { mode: 0o600, flush: true });
