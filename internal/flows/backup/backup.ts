@@ -25,6 +25,8 @@ import { exists, makeDirectory } from '../../base/files.ts';
 const format = 1;
 /** What an embedded database is below the data directory. */
 const embeddedFiles = ['postgres', 'postgres.log', 'postgres.password'];
+/** Lies in a data directory whose embedded database a restore has begun and not ended; it says nothing of what is in that. */
+const unfinishedFile = 'restore.unfinished';
 const keyFileText = 'master.key';
 const manifestFile = 'manifest.json';
 /** Where PostgreSQL 15 begins, the oldest that svcd runs on. */
@@ -57,7 +59,9 @@ async function withDatabase<T>(
   fn: (url: string) => Promise<T>,
 ): Promise<T> {
   const { dataDir } = config;
-  const given = config.databaseDirectUrl ?? config.databaseUrl ?? (await runningEmbedded(dataDir));
+  // What a killed restore has left running may be made only by half: it is taken over as svcd does that.
+  const running = isNew ? undefined : await runningEmbedded(dataDir);
+  const given = config.databaseDirectUrl ?? config.databaseUrl ?? running;
   if (given !== undefined) return fn(given);
   const lock = await lockDataDir(dataDir);
   // Nobody else makes one while this is held.
@@ -164,7 +168,9 @@ export async function restore(input: BackupInput): Promise<Manifest> {
       'backup-newer',
       `The backup was made by a newer svc (${manifest.version}): it has migration ${unknown[0]}, which this one does not know.`,
     );
-  if (config.databaseUrl === undefined && (await exists(join(config.dataDir, 'postgres'))))
+  const isEmbedded = config.databaseUrl === undefined;
+  const unfinished = join(config.dataDir, unfinishedFile);
+  if (isEmbedded && (await exists(join(config.dataDir, 'postgres'))) && !(await exists(unfinished)))
     throw new Fault(
       'conflict',
       'not-empty',
@@ -173,6 +179,8 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   const hasKey = keyFileText in manifest.files;
   if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile, manifest.keyVersions);
   await makeDirectory(config.dataDir);
+  // What is there of one that was killed is gone on with, unless somebody has begun to use it.
+  if (isEmbedded) await writeFile(unfinished, '', { mode: 0o600 });
   // The key first: a restore that ends before the database stands is begun again, and one that has filled a database without
   // its key would be refused for ever. A key that is there without a database is in nobody's way.
   const isOurs = hasKey && (await putKey(join(directory, keyFileText), config.masterKeyFile));
@@ -184,10 +192,12 @@ export async function restore(input: BackupInput): Promise<Manifest> {
     });
   } catch (error) {
     if (isOurs) await rm(config.masterKeyFile, { force: true }).catch(() => undefined);
+    if (!(await exists(join(config.dataDir, 'postgres')))) await rm(unfinished, { force: true }).catch(() => undefined);
     throw error;
   }
+  await rm(unfinished, { force: true });
   // One that is there is of the database that was: svcd keeps what it finds, and writes one where there is none.
-  if (config.databaseUrl === undefined) await rm(join(config.dataDir, 'client.json'), { force: true });
+  if (isEmbedded) await rm(join(config.dataDir, 'client.json'), { force: true });
   return manifest;
 }
 
