@@ -2,12 +2,13 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { readMasterKeys } from '../../internal/adapters/crypto/crypto.ts';
 import { type Config, makesMasterKey } from '../../internal/base/config/config.ts';
+import { syncDirectory } from '../../internal/base/files.ts';
 import type { Client } from '../../internal/flows/tenancy/tenancy.ts';
 
-/** Writes, forces to disk, then replaces: a reader sees the old file or the new one. */
+/** Writes, replaces, both forced to the disk: a reader sees the old file or the new one. */
 async function replaceFile(path: string, text: string): Promise<void> {
   const fresh = `${path}.${randomUUID()}`;
   try {
@@ -19,6 +20,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
       await file.close();
     }
     await rename(fresh, path);
+    await syncDirectory(dirname(path));
   } finally {
     await rm(fresh, { force: true });
   }

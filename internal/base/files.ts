@@ -1,6 +1,6 @@
 // Small questions about files.
 
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** Whether something is at a path, as far as this process may know. */
@@ -24,5 +24,15 @@ export async function makeDirectory(path: string, mode = 0o700): Promise<void> {
   } catch (error) {
     const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST' && (await stat(path)).isDirectory();
     if (!isThere) throw error;
+  }
+}
+
+/** Forces the names in a directory to the disk: what was renamed is there under its name also after a loss of power. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
   }
 }

@@ -20,7 +20,7 @@ import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts'
 import { type Config, ConfigError } from '../../base/config/config.ts';
 import { checkSections } from '../../base/config/sections.ts';
 import { Fault } from '../../domain/fault.ts';
-import { exists, makeDirectory } from '../../base/files.ts';
+import { exists, makeDirectory, syncDirectory } from '../../base/files.ts';
 
 const format = 1;
 /** What an embedded database is below the data directory. */
@@ -211,6 +211,7 @@ async function putKey(saved: string, path: string): Promise<boolean> {
     // One that an end has left there keeps its mode.
     await chmod(draft, 0o600);
     await rename(draft, path);
+    await syncDirectory(dirname(path));
   } catch (error) {
     await rm(draft, { force: true }).catch(() => undefined);
     throw error;
