@@ -5,7 +5,7 @@ import { backOff, claimDue, freeLostClaims, wishSync } from '../../adapters/stor
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import { createTestDatabase, insertProject } from '../../base/testkit/postgres.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from '../sync/sync-testkit.ts';
-import { checkAddress } from './settings.ts';
+import { checkAddress, requestSync } from './settings.ts';
 
 test('an address of a repository is kept as it is read, so it holds nothing that its parser drops or a reader does not see', () => {
   checkAddress('https://git.test/o/r.git', null);
@@ -158,5 +158,23 @@ describe('a repository that is suspended', () => {
     assert.deepEqual([word(run['status']), word(run['detail'])], ['superseded', 'the project was archived']);
     const { body } = await daemon.api('GET', 'P/repositories/archived');
     assert.equal(word(body['commit']), good);
+  });
+
+  test('nor does one that was asked for in the moment in which its project was archived wait for it to be back', async () => {
+    const { daemon } = bench;
+    const { ctx } = daemon;
+    const { rows } = await ctx.db.query<{ id: string; orgId: string }>(
+      `select id, org_id as "orgId" from svc.projects where archived_at is not null`,
+    );
+    const { id = '', orgId = '' } = rows[0] ?? {};
+    const actor = { kind: 'system', id: null, name: 'a test' } as const;
+    // Let in before it was archived.
+    const caller = { project: { id, orgId, slug: 'default', orgSlug: 'default' }, actor };
+    const { reconcileId } = await requestSync(ctx, caller, 'archived');
+    await ctx.db.query(`update svc.reconciles set started_at = now() - interval '1 minute' where id = $1::uuid`, [
+      reconcileId,
+    ]);
+    const run = await ended(daemon, reconcileId);
+    assert.deepEqual([word(run['status']), word(run['detail'])], ['superseded', 'the project was archived']);
   });
 });

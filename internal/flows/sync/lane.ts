@@ -27,7 +27,7 @@ import {
   wishForgotten,
   wishSync,
 } from '../../adapters/store/repositories/polls.ts';
-import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
+import { endRunsOfArchived, insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import { conditionCounts, projectOf, repositoryById } from '../../adapters/store/repositories/repositories.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
@@ -244,6 +244,8 @@ export class SyncLane {
 const silentSeconds = 15;
 /** A run that waits longer for a daemon has been forgotten. */
 const waitingSeconds = 10;
+/** As whoever archives a project has its runs end (flows/tenancy). */
+const archivedText = 'the project was archived';
 /** Claims at a time. */
 const claimMax = 512;
 
@@ -307,6 +309,7 @@ export async function takeOver(ctx: FlowContext, lane: Pick<SyncLane, 'owns'>, l
   });
   if (closed > 0) log.warn({ runs: closed }, 'repo.runs_taken_over');
   await freeLostClaims(db, silentSeconds);
+  await endRunsOfArchived(db, { forSeconds: waitingSeconds, detail: archivedText, now: ctx.runtime.now() });
   await wishForgotten(db, waitingSeconds);
   return closed;
 }

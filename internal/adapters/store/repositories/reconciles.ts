@@ -8,7 +8,15 @@ import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../
 import type { Sql } from '../store.ts';
 import type { ReconcileReason, ReconcileStatus, StageTiming } from './run-writes.ts';
 
-export { endRunsOf, insertRun, moveRun, notMoved, prepareMove, reconcileChannel } from './run-writes.ts';
+export {
+  endRunsOf,
+  endRunsOfArchived,
+  insertRun,
+  moveRun,
+  notMoved,
+  prepareMove,
+  reconcileChannel,
+} from './run-writes.ts';
 export type { ReconcileReason, ReconcileStatus, RunPatch, StageTiming } from './run-writes.ts';
 
 export interface ReconcileRow {

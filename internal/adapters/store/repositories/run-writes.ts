@@ -156,6 +156,24 @@ export async function endRunsOf(
   );
 }
 
+/** Ends runs that have waited for a daemon for so long because their projects are archived: asked for while that was being done. */
+export async function endRunsOfArchived(
+  sql: Sql,
+  { forSeconds, detail, now }: { readonly forSeconds: number; readonly detail: string; readonly now: Date },
+): Promise<void> {
+  await sql.query(
+    `with ended as (
+       update svc.reconciles r set status = 'superseded', detail = $2::text, finished_at = $3::timestamptz,
+         version = nextval('svc.reconcile_versions')
+        from svc.projects p
+        where r.status = 'running' and r.daemon_id is null and r.repository_id is not null
+          and r.started_at < now() - make_interval(secs => $1::int)
+          and p.id = r.project_id and p.archived_at is not null returning r.project_id)
+     select svc.tell('${reconcileChannel}', project_id::text) from (select distinct project_id from ended) told`,
+    [forSeconds, detail, now],
+  );
+}
+
 export async function prepareMove(move: Move, inFull = false): Promise<PreparedMove> {
   const { update, values, isCopy } = await updateOf(move, inFull);
   const { id, patch } = move;
