@@ -103,6 +103,22 @@ test('whom the provider refuses is out all the same', async () => {
   assert.equal((await me()).status, 401);
 });
 
+test('a token that was not sent after all is sent later', async () => {
+  peer.person = { sub: 'dan', name: 'Dan', groups: ['lookers'] };
+  const me = await signIn();
+  rmSync(join(dir, 'peer'));
+  const broken = await breaking(
+    1,
+    'update on svc.external_identities for each row when (old.refresh_sent_at is not null and new.refresh_sent_at is null)',
+  );
+  await refresh(61);
+  await broken.over();
+  writeFileSync(join(dir, 'peer'), `${peer.clientSecret}\n`);
+  peer.person = { sub: 'dan', name: 'Dan', groups: ['admins'] };
+  await refresh(67);
+  assert.equal((await me()).body['orgs']?.[0]?.['role'] as unknown, 'admin');
+});
+
 test('a refusal that is written late ends no browser of whoever has signed in since', async () => {
   peer.person = { sub: 'eve', name: 'Eve', groups: ['admins'] };
   await signIn();

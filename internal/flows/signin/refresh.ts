@@ -118,7 +118,7 @@ async function refreshOne(ctx: FlowContext, due: DueIdentity): Promise<void> {
   } catch (error) {
     if (!(error instanceof SigninRefused)) throw error;
     ctx.runtime.log.warn({ method: due.method, step: error.step }, 'signin.refresh_put_off');
-    return putOffRefresh(ctx.db, due, soon(ctx));
+    return persist(() => putOffRefresh(ctx.db.calls, due, soon(ctx)));
   }
   if (result.outcome === 'renewed') {
     const { refreshToken: renewed } = result;
