@@ -60,15 +60,21 @@ describe('the setup of an error tracker is completed', () => {
     const consent = at.simulator.consent(organization(1));
     const other = openDatabase({ url: at.daemon.database.url, log: silent });
     const { promise: isHeld, resolve: holds } = Promise.withResolvers<void>();
+    let isOver = false;
     const applying = inApply(other, at.projectId, async () => {
       holds();
-      while ((at.simulator.installations.get(consent.installationId)?.confirmations ?? 0) === 0) await sleep(10);
+      const confirmed = (): boolean => at.simulator.installations.get(consent.installationId)?.confirmations === 1;
+      while (!confirmed() && !isOver) await sleep(10);
       await sleep(2_500);
     });
     await isHeld;
-    await completed(consent, state);
-    await applying;
-    await other.close();
+    try {
+      await completed(consent, state);
+    } finally {
+      isOver = true;
+      await applying;
+      await other.close();
+    }
   });
 });
 
