@@ -1,4 +1,5 @@
-// Killed at every step of a setup: no code is exchanged twice, no confirmation is sent twice, and a person can leave.
+// Killed at every step of a setup: no code is exchanged twice, no confirmation is sent twice, and a person can leave. What ends
+// over a refresh leaves what nobody knows as such.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -8,6 +9,8 @@ import { apiClient, readClientFile, spawnDaemon, tempDataDir } from '../../inter
 import { ErrtrackSimulator } from '../../internal/base/testkit/errtrack-provider.ts';
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../internal/base/testkit/postgres.ts';
+import { armFailpoint } from '../../internal/base/failpoint.ts';
+import { type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
 
 const b = '/api/v1/connections/errtrack/installations';
 const points = [
@@ -115,6 +118,45 @@ describe('a daemon killed in the middle of a setup', () => {
       } finally {
         await again.daemon.kill('SIGTERM');
       }
+    });
+  }
+});
+
+describe('what ends over a refresh of the credential', () => {
+  let at: ErrtrackBench;
+  before(async () => {
+    at = await startErrtrackBench();
+  });
+  after(() => at.stop());
+
+  for (const [point, sent] of [
+    ['errtrack.refresh-sent', 0],
+    ['errtrack.refresh-answered', 1],
+  ] as const) {
+    it(`at ${point} leaves it uncertain: it is not sent again, and the doctor names it`, async () => {
+      const { db } = at.daemon.ctx;
+      const org = organization(1);
+      const consent = at.simulator.consent(org);
+      const grantId = String((await at.callback((await at.start()).state, consent)).body['providerGrantId']);
+      const name = (await at.options()).find((one) => one.id === grantId)?.name;
+      at.simulator.issues.set('80', { id: '80', shortId: 'R-80', title: 'T', project: org.projects[0] });
+      const errors = { kind: 'connection', provider: 'errtrack', connection: name };
+      await at.bench.apply({ [`reader-${sent}`]: { tools: { errors } } });
+      const seat = await at.bench.start(`reader-${sent}`);
+      const read = () => seat.call('get_issue_details', { issue: '80' }, 'errors');
+      const set = (what: string) => db.query(`update svc.errtrack_grants set ${what} where id = $1::uuid`, [grantId]);
+      await set('token_expires_at = now()');
+      armFailpoint(point, () => {
+        armFailpoint(undefined);
+        throw new Error('it has ended');
+      });
+      assert.equal((await read()).isError, true);
+      // Whose it was is gone for longer than it has the right to it.
+      await set('refresh_until = now()');
+      for (const _ of [1, 2]) assert.match((await read()).text, /^authorization-required/);
+      assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, sent);
+      const checks = JSON.stringify((await at.daemon.api('GET', 'P/doctor')).body['checks']);
+      assert.match(checks, new RegExp(`error-tracking connection ${name} is uncertain`));
     });
   }
 });

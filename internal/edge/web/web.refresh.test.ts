@@ -1,4 +1,4 @@
-// What a provider of sign-in says between two sign-ins, while the database breaks off.
+// What a provider of sign-in says between two sign-ins, while the daemon ends or the database breaks off.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { armFailpoint } from '../../base/failpoint.ts';
 import { type OidcPeer, startOidcPeer } from '../../base/testkit/oidc-peer.ts';
 import { refreshGroups } from '../../flows/signin/signin.ts';
 
@@ -78,6 +79,23 @@ async function breaking(times: number, trigger: string) {
 }
 const dropping =
   'update on svc.external_identities for each row when (old.token_id is not null and new.token_id is null)';
+
+test('a token that was sent when its daemon ended is not sent again, and what was known holds', async () => {
+  peer.person = { sub: 'kim', name: 'Kim', groups: ['lookers'] };
+  const me = await signIn();
+  const sent = (): number => peer.requests.filter((path) => path === '/token').length;
+  const before = sent();
+  armFailpoint('signin.refresh-sent', () => {
+    armFailpoint(undefined);
+    throw new Error('it has ended');
+  });
+  await assert.rejects(refresh(61), /it has ended/);
+  for (const minutes of [62, 67, 130]) await refresh(minutes);
+  assert.equal(sent(), before);
+  const { rows } = await daemon.database.db.query(`select from svc.oauth_tokens where name like 'signin:%'`);
+  assert.equal(rows.length, 0, 'it is nobody’s any more');
+  assert.equal((await me()).status, 200);
+});
 
 test('what a refresh has given is kept, since the token before is of no use any more', async () => {
   peer.person = { sub: 'ann', name: 'Ann', groups: ['admins'] };
