@@ -5,7 +5,7 @@
 import type { Duplex } from 'node:stream';
 import { EngineError } from '../engine/engine.ts';
 import type { Visit, WireDoor } from './wire-door.ts';
-import { encode, readFrames } from './wire-link.ts';
+import { encode, readFrames, wordIn } from './wire-link.ts';
 
 /** A box that knows the way comes by itself within so long. */
 const earlyMs = 1_500;
@@ -68,7 +68,7 @@ export class DialedWay {
     stream.once('close', () => trouble.reject(new Error('the box does not answer on its wire')));
     const codes: string[] = [];
     readFrames(stream, ({ t, code }) => {
-      if (t === 'undialed') codes.push(String(code).slice(0, 40));
+      if (t === 'undialed') codes.push(wordIn(code));
       if (codes.length >= addresses.length) trouble.reject(this.#notReached(codes.join(', ')));
       return true;
     });

@@ -4,6 +4,7 @@
 
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Joined } from '../../base/joined.ts';
 
 /** A frame's header; `t` says what it is. */
 export interface Header {
@@ -35,10 +36,16 @@ export interface LinkOptions {
 }
 
 const headerBytes = 64 * 1024;
+const wordChars = 40;
 const dataBytes = 2 * 1024 * 1024;
 /** Silence after which a stream counts as cut, in pings. */
 const silentPings = 4;
 const helloMs = 10_000;
+/**
+ * Of what was sent and the box has not said that it got: from `paused` on nobody sends more that can wait, beyond `most` the box
+ * is given up, for it asks and takes no answers. A frame takes some hundred bytes beside its own.
+ */
+const keptBytes = { paused: 32 * 1024 * 1024, most: 96 * 1024 * 1024, ofFrame: 256 } as const;
 const backoffMs = [20, 50, 100, 200, 500, 1_000, 2_000] as const;
 
 export function encode(header: object, data?: Uint8Array): Buffer {
@@ -51,19 +58,28 @@ export function encode(header: object, data?: Uint8Array): Buffer {
 
 /** Calls back with each whole frame. What comes from inside is hostile: past the bounds the stream is ended. */
 export function readFrames(stream: Duplex, onFrame: (header: Header, data: Buffer) => boolean): void {
-  let rest: Buffer = Buffer.alloc(0);
+  const pending = new Joined();
+  // Nothing is looked at again before this much has come: a frame may come a byte at a time.
+  let wanted = 8;
   stream.on('data', (chunk: Buffer) => {
-    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    pending.add(chunk);
+    if (pending.length < wanted) return;
+    let rest = pending.take();
+    wanted = 8;
     while (rest.length >= 8 && !stream.destroyed) {
       const [head, size] = [rest.readUInt32BE(0), rest.readUInt32BE(4)];
       if (head > headerBytes || size > dataBytes) return void stream.destroy();
       const end = 8 + head + size;
-      if (rest.length < end) return;
+      if (rest.length < end) {
+        wanted = end;
+        break;
+      }
       const header = parseHeader(rest.toString('utf8', 8, 8 + head));
       const data = rest.subarray(8 + head, end);
       rest = rest.subarray(end);
       if (header === null || !onFrame(header, data)) return void stream.destroy();
     }
+    pending.add(rest);
   });
 }
 
@@ -77,11 +93,21 @@ function parseHeader(text: string): Header | null {
   }
 }
 
-const count = (value: unknown): number => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : 0);
+/**
+ * A number of a frame; 0 where it is none. What a box says is never made into one: a list in lists or an object without a text
+ * throws at that, where nobody would catch it.
+ */
+export const countIn = (value: unknown): number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
+
+/** A short text of a frame, empty where it is none. */
+export const wordIn = (value: unknown): string => (typeof value === 'string' ? value.slice(0, wordChars) : '');
 
 export class WireLink {
   readonly #options: LinkOptions;
   #outbox: { readonly n: number; readonly frame: Buffer }[] = [];
+  #kept = 0;
+  #waiting: (() => void)[] = [];
   #sent = 0;
   #received = 0;
   #peer: Duplex | null = null;
@@ -118,7 +144,19 @@ export class WireLink {
     this.#sent += 1;
     const frame = encode({ ...header, n: this.#sent }, data);
     this.#outbox.push({ n: this.#sent, frame });
+    this.#kept += frame.length + keptBytes.ofFrame;
+    if (this.#kept > keptBytes.most) return this.end('the box does not take what it is told');
     this.#peer?.write(frame);
+  }
+
+  /** Whether what can wait may be sent. */
+  get hasRoom(): boolean {
+    return this.#kept < keptBytes.paused;
+  }
+
+  /** Calls back once, when there is room again. */
+  onRoom(listener: () => void): void {
+    this.#waiting.push(listener);
   }
 
   /** As `send`, and nothing comes after it: the end of the stream is that of the box. */
@@ -145,6 +183,7 @@ export class WireLink {
     this.#state = 'dead';
     clearInterval(this.#pings);
     this.#outbox = [];
+    this.#waiting = [];
     this.#peer?.destroy();
     this.#peer = null;
     this.#options.onState?.('dead', reason);
@@ -188,7 +227,7 @@ export class WireLink {
         if (this.#peer === stream) return this.#take(header, data);
         if (header.t !== 'state' || this.#isDead()) return false;
         clearTimeout(late);
-        this.#drop(count(header['got']));
+        this.#drop(countIn(header['got']));
         if (!this.#isKnown) this.#options.onFirst?.(header);
         this.#isKnown = true;
         this.#peer = stream;
@@ -205,9 +244,9 @@ export class WireLink {
   }
 
   #take(header: Header, data: Buffer): boolean {
-    if (header.t === 'got') this.#drop(count(header['got']));
+    if (header.t === 'got') this.#drop(countIn(header['got']));
     if (header.t === 'got' || header.t === 'pong') return true;
-    const n = count(header['n']);
+    const n = countIn(header['n']);
     if (n <= this.#received) return true;
     if (n !== this.#received + 1) return false;
     this.#received = n;
@@ -229,7 +268,10 @@ export class WireLink {
   #drop(until: number): void {
     let done = 0;
     while ((this.#outbox[done]?.n ?? Infinity) <= until) done += 1;
-    if (done > 0) this.#outbox = this.#outbox.slice(done);
+    if (done === 0) return;
+    for (const { frame } of this.#outbox.slice(0, done)) this.#kept -= frame.length + keptBytes.ofFrame;
+    this.#outbox = this.#outbox.slice(done);
+    if (this.hasRoom) for (const listener of this.#waiting.splice(0)) listener();
   }
 
   #watch(): void {

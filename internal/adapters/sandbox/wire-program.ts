@@ -6,12 +6,14 @@ import { Readable, Writable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import { cannotStart } from './child.ts';
 import type { Exit, SandboxProcess } from './types.ts';
-import type { Header, WireLink } from './wire-link.ts';
+import { countIn, type Header, type WireLink, wordIn } from './wire-link.ts';
 
 const pieceBytes = 64 * 1024;
 /** What the box has not written to a program's input, or to a connection's inner end, yet. */
 const inWindow = 1024 * 1024;
 const outLimit = 6 * 1024 * 1024;
+/** Of one connection, and of all of a box: what is on its way to the daemon's sockets. */
+const arrivingMax = { ofOne: 4 * 1024 * 1024, ofAll: 64 * 1024 * 1024 } as const;
 
 /**
  * Tells of bytes as soon as they are worth a frame, which is far within each window: a stream of small pieces would have a
@@ -67,9 +69,9 @@ export class Program {
     const output = this.#outputs[header['fd'] === 2 ? 1 : 0];
     if (header.t === 'out') this.#arrived(output, header, data);
     else if (header.t === 'outend') this.#outputEnded(output);
-    else if (header.t === 'started') this.#start.resolve(this.#process(Number(header['pid'])));
+    else if (header.t === 'started') this.#start.resolve(this.#process(countIn(header['pid'])));
     else if (header.t === 'failed') this.#failed(header['code']);
-    else if (header.t === 'inack') this.#written(Number(header['bytes']));
+    else if (header.t === 'inack') this.#written(countIn(header['bytes']));
     else if (header.t === 'exit') this.#exit(header);
   }
 
@@ -79,7 +81,7 @@ export class Program {
   }
 
   #arrived(output: Output, { at }: Header, data: Buffer): void {
-    const before = at === undefined ? 0 : Math.max((this.#from ?? 0) - Number(at), 0);
+    const before = at === undefined ? 0 : Math.max((this.#from ?? 0) - countIn(at), 0);
     if (before < data.length) output.arrived(data.subarray(before));
     // What was taken for good by another daemon is not taken again.
     if (before > 0) this.#link.send({ t: 'ack', id: this.#id, bytes: Math.min(before, data.length) });
@@ -111,7 +113,7 @@ export class Program {
   }
 
   #failed(code: unknown): void {
-    this.#start.reject(cannotStart({ code: String(code).slice(0, 40) }));
+    this.#start.reject(cannotStart({ code: wordIn(code) }));
     this.#forget();
   }
 
@@ -143,13 +145,18 @@ export class Program {
       this.#link.send({ t: 'in', id: this.#id }, chunk.subarray(at, at + pieceBytes));
     }
     this.#unwritten += chunk.length;
-    if (this.#unwritten <= inWindow) done();
-    else this.#room = done;
+    this.#room = done;
+    this.#goOn();
   }
 
   #written(bytes: number): void {
-    this.#unwritten -= bytes;
-    if (this.#unwritten > inWindow) return;
+    this.#unwritten = Math.max(0, this.#unwritten - bytes);
+    this.#goOn();
+  }
+
+  #goOn(): void {
+    if (this.#unwritten > inWindow || this.#room === undefined) return;
+    if (!this.#link.hasRoom) return this.#link.onRoom(() => this.#goOn());
     const room = this.#room;
     this.#room = undefined;
     room?.();
@@ -213,6 +220,11 @@ class Output extends Readable {
   }
 }
 
+/** Bytes of all connections of a box that are on their way to the daemon's sockets. */
+export interface Arriving {
+  bytes: number;
+}
+
 /** A connection from inside to a socket of the daemon. */
 export class Connection {
   readonly #c: number;
@@ -220,11 +232,20 @@ export class Connection {
   readonly #outer: Socket;
   readonly #forget: () => void;
   readonly #wrote: (bytes: number) => void;
+  readonly #arriving: Arriving;
   #unwritten = 0;
+  /** Of what arrives, here. */
+  #own = 0;
   #isOver = false;
 
-  constructor(c: number, link: WireLink, outer: Socket, forget: () => void) {
+  constructor(
+    c: number,
+    { link, arriving }: { readonly link: WireLink; readonly arriving: Arriving },
+    outer: Socket,
+    forget: () => void,
+  ) {
     this.#c = c;
+    this.#arriving = arriving;
     this.#wrote = summed((bytes) => link.send({ t: 'ack', c, bytes }));
     this.#link = link;
     this.#outer = outer;
@@ -240,21 +261,39 @@ export class Connection {
   }
 
   take(header: Header, data: Buffer): void {
-    if (header.t === 'data') {
-      const { length } = data;
-      this.#outer.write(Buffer.from(data), () => {
-        if (!this.#isOver) this.#wrote(length);
-      });
-    } else if (header.t === 'end') this.#outer.end();
+    if (header.t === 'data') this.#arrived(data);
+    else if (header.t === 'end') this.#outer.end();
     else if (header.t === 'reset') this.died();
     else if (header.t === 'ack') {
-      this.#unwritten -= Number(header['bytes']) || 0;
-      if (this.#unwritten <= inWindow) this.#outer.resume();
+      this.#unwritten = Math.max(0, this.#unwritten - countIn(header['bytes']));
+      this.#goOn();
     }
+  }
+
+  #arrived(data: Buffer): void {
+    const { length } = data;
+    this.#own += length;
+    this.#arriving.bytes += length;
+    // A box that does not keep to its window is not believed any further.
+    if (this.#own > arrivingMax.ofOne || this.#arriving.bytes > arrivingMax.ofAll) return void this.#outer.destroy();
+    this.#outer.write(Buffer.from(data), () => {
+      if (this.#isOver) return;
+      this.#own -= length;
+      this.#arriving.bytes -= length;
+      this.#wrote(length);
+    });
+  }
+
+  #goOn(): void {
+    if (this.#isOver || this.#unwritten > inWindow) return;
+    if (this.#link.hasRoom) this.#outer.resume();
+    else this.#link.onRoom(() => this.#goOn());
   }
 
   died(): void {
     this.#isOver = true;
+    this.#arriving.bytes -= this.#own;
+    this.#own = 0;
     this.#outer.destroy();
     this.#forget();
   }
@@ -264,6 +303,8 @@ export class Connection {
       this.#link.send({ t: 'data', c: this.#c }, chunk.subarray(at, at + pieceBytes));
     }
     this.#unwritten += chunk.length;
-    if (this.#unwritten > inWindow) this.#outer.pause();
+    if (this.#unwritten <= inWindow && this.#link.hasRoom) return;
+    this.#outer.pause();
+    this.#goOn();
   }
 }

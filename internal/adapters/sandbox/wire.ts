@@ -7,8 +7,8 @@ import { connect } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { Fault } from '../../domain/fault.ts';
 import type { Channel, LastingProgram, SandboxProcess } from './types.ts';
-import { type Header, type LinkOptions, WireLink, type WireState } from './wire-link.ts';
-import { Connection, Program } from './wire-program.ts';
+import { countIn, type Header, type LinkOptions, WireLink, type WireState, wordIn } from './wire-link.ts';
+import { type Arriving, Connection, Program } from './wire-program.ts';
 
 const source = (url: URL): string => readFileSync(url, 'utf8');
 // The packer finds files by such words.
@@ -50,6 +50,9 @@ export const localInitArgv = (node: string): readonly string[] => {
   return [node, '--max-old-space-size=64', '-e', init, settings];
 };
 
+/** Which the first process of a box keeps to by itself. */
+const connectionsMax = 512;
+
 /** A program whose standard streams are the wire. */
 export const bridgeArgv = (socket = socketName): readonly string[] => ['node', '-e', bridge, socket];
 
@@ -69,6 +72,7 @@ export class Wire {
   readonly #options: WireOptions;
   readonly #programs = new Map<number, Program>();
   readonly #connections = new Map<number, Connection>();
+  readonly #arriving: Arriving = { bytes: 0 };
   readonly #tries = new Map<number, (answered: readonly string[]) => void>();
   #ids = 0;
   #found: readonly { readonly id: number; readonly in: number }[] = [];
@@ -134,9 +138,10 @@ export class Wire {
 
   #first(state: Header): void {
     const { programs, ids, oom } = state;
-    this.#found = Array.isArray(programs) ? (programs as { id: number; in: number }[]) : [];
-    this.#ids = Math.max(this.#ids, Number(ids) || 0);
-    this.#oomKills = Math.max(this.#oomKills, Number(oom) || 0);
+    const all = Array.isArray(programs) ? (programs as unknown[]) : [];
+    this.#found = all.filter((one): one is { id: number; in: number } => typeof one === 'object' && one !== null);
+    this.#ids = Math.max(this.#ids, countIn(ids));
+    this.#oomKills = Math.max(this.#oomKills, countIn(oom));
   }
 
   /** Ports of loopback inside that lead to sockets of the daemon. Those that are open already stay. */
@@ -175,23 +180,27 @@ export class Wire {
 
   #take(header: Header, data: Buffer): void {
     const { t } = header;
-    if (t === 'open') return this.#connect(Number(header['c']), String(header['name']));
+    const [c, id] = [countIn(header['c']), countIn(header['id'])];
+    if (t === 'open') return this.#connect(c, wordIn(header['name']));
     if (t === 'tried') {
-      const answered = header['answered'];
-      this.#tries.get(Number(header['id']))?.(Array.isArray(answered) ? answered.map(String) : []);
-      this.#tries.delete(Number(header['id']));
+      const answered = Array.isArray(header['answered']) ? (header['answered'] as unknown[]) : [];
+      // Whatever is no text has answered too.
+      this.#tries.get(id)?.(answered.map((one) => (typeof one === 'string' ? one : '?')));
+      this.#tries.delete(id);
       return;
     }
-    if (header['c'] !== undefined) return this.#connections.get(Number(header['c']))?.take(header, data);
-    if (t === 'exit') this.#oomKills = Math.max(this.#oomKills, Number(header['oom']) || 0);
-    this.#programs.get(Number(header['id']))?.take(header, data);
+    if (header['c'] !== undefined) return this.#connections.get(c)?.take(header, data);
+    if (t === 'exit') this.#oomKills = Math.max(this.#oomKills, countIn(header['oom']));
+    this.#programs.get(id)?.take(header, data);
   }
 
   #connect(c: number, name: string): void {
     const path = this.#options.socketOf(name);
-    if (path === null) return this.#link.send({ t: 'reset', c });
+    const isTooMany = this.#connections.size >= connectionsMax || this.#connections.has(c);
+    if (path === null || isTooMany) return this.#link.send({ t: 'reset', c });
     const outer = connect({ path, allowHalfOpen: true });
-    const connection = new Connection(c, this.#link, outer, () => this.#connections.delete(c));
+    const of = { link: this.#link, arriving: this.#arriving };
+    const connection = new Connection(c, of, outer, () => this.#connections.delete(c));
     this.#connections.set(c, connection);
   }
 
