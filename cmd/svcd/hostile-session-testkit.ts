@@ -128,6 +128,26 @@ export const harnessLines: { readonly [what: string]: object } = {
     ],
     depth: values,
   },
+  'an answer whose reason nests as deeply as a line may': {
+    lines: ['{"jsonrpc":"2.0","id":$I,"result":{"stopReason":$D}}'],
+    depth: values,
+  },
+  'calls that give very many secrets': {
+    lines: [
+      update('"sessionUpdate":"tool_call","toolCallId":"c$N","title":"svc_secrets_create","rawInput":[$L{}]'),
+      said,
+    ],
+    keys: 2_000,
+    repeat: 40,
+  },
+  'a secret that repeats itself, and a text of it': {
+    lines: [
+      update('"sessionUpdate":"tool_call","toolCallId":"c","title":"svc_secrets_create","rawInput":{"value":"$Xb"}'),
+      said.replace('$X', '$Xc'),
+    ],
+    big: 65_000,
+    of: 'a',
+  },
   'answers to nothing': { lines: ['{"jsonrpc":"2.0","id":"$N","result":"$X"}'], big: 200, repeat: 100_000 },
   'a line without an end': { lines: ['$X'], big: 3 * frame },
   'no JSON': { lines: ['$X'], big: frame, of: 'é' },

@@ -1,7 +1,8 @@
 // A peer of the Agent Client Protocol that writes what a prompt asks for, byte for byte, in place of what a harness would
 // say. A prompt is a JSON object: `{lines, repeat?, bytes?, big?}`; `$S` in a line is the session's id, `$X` as many bytes
 // as `big` says, `$N` the number of the repetition, `$K` as many members of an object as `keys` says, each followed by a comma,
-// `$D` as many lists inside each other as `depth` says. `post` is the body of a call to the model, in the same words.
+// `$D` as many lists inside each other as `depth` says, `$L` as many objects with a value each as `keys` says, none of them twice,
+// each followed by a comma; `$I` the id of the prompt. `post` is the body of a call to the model, in the same words.
 
 import { createInterface } from 'node:readline';
 
@@ -23,7 +24,7 @@ const say = (line: string): Promise<void> =>
   });
 const answer = (id: unknown, result: unknown): Promise<void> => say(JSON.stringify({ jsonrpc: '2.0', id, result }));
 
-async function obey(session: string, order: Order): Promise<void> {
+async function obey(id: unknown, session: string, order: Order): Promise<void> {
   const { of = 'x', big = 0, keys = 0, depth = 0 } = order;
   const filling = of.repeat(Math.ceil(big / of.length)).slice(0, big);
   const members = Array.from({ length: keys }, (_, at) => `"k${at}":0,`).join('');
@@ -38,8 +39,11 @@ async function obey(session: string, order: Order): Promise<void> {
   }
   for (let index = 0; index < (order.repeat ?? 1); index += 1) {
     for (const line of order.lines) {
-      const numbered = line.replaceAll('$S', session).replaceAll('$N', String(index));
-      const whole = numbered.split('$K').join(members).split('$D').join(lists);
+      const numbered = line.replaceAll('$S', session).replaceAll('$N', String(index)).replaceAll('$I', String(id));
+      const given = numbered.includes('$L')
+        ? Array.from({ length: keys }, (_, at) => `{"value":"given-${index}-${at}"},`).join('')
+        : '';
+      const whole = numbered.split('$K').join(members).split('$D').join(lists).split('$L').join(given);
       await say(whole.split('$X').join(filling));
     }
   }
@@ -59,7 +63,7 @@ for await (const line of createInterface({ input: process.stdin, crlfDelay: Numb
   else if (method === 'session/prompt') {
     const text = String(params.prompt.at(-1).text);
     const at = text.indexOf('{');
-    if (at >= 0) await obey(params.sessionId, JSON.parse(text.slice(at)));
+    if (at >= 0) await obey(id, params.sessionId, JSON.parse(text.slice(at)));
     await answer(id, { stopReason: 'end_turn' });
   } else if (id !== undefined && method !== undefined) await answer(id, {});
 }

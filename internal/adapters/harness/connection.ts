@@ -6,7 +6,7 @@ import { type ClientConnection, client, RequestError } from '@agentclientprotoco
 import { expires } from './expires.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
 import { agentOf, supports, initializeParams } from './handshake.ts';
-import { classifyTurn, type TurnAnswer, type TurnFacts } from './outcome.ts';
+import { classifyTurn, errorOf, type TurnAnswer, type TurnFacts } from './outcome.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
 import {
@@ -288,7 +288,7 @@ export class HarnessConnection {
       this.#options.listener.follower?.waits(end, isAnswer ? 'answer' : 'question');
     } else this.#passed(end);
     if (kind !== 'answer' || 'method' in message) return;
-    this.#adoptedAnswer.resolve('error' in message ? { error: message.error } : { response: message.result });
+    this.#adoptedAnswer.resolve('error' in message ? { error: errorOf(message.error) } : { response: message.result });
   }
 
   /** Behind the updates that came before it. */

@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { Joined } from '../../base/joined.ts';
-import { exceedsValues } from '../../domain/depth.ts';
+import { exceedsValues, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { parseJson } from '../../domain/json-text.ts';
 import type { HarnessWriting, Limits } from './types.ts';
 
@@ -51,6 +51,11 @@ const newline = 0x0a;
 const sampleCharsMax = 120;
 /** Bytes of a line from which on what it takes to read it goes in several turns of the event loop: its looking at, its characters, its values. */
 const largeLine = 1_048_576;
+/**
+ * Lists and objects inside each other: what is deeper by some thousands throws at whatever follows it by calls, such as the
+ * text that is made of it.
+ */
+const maxLevels = 1_000;
 /** What the library repeats in an answer. */
 const maxNameChars = 1_024;
 const isLongNamed = (message: AnyMessage): boolean =>
@@ -100,14 +105,14 @@ async function* lines(
   return pending.length === 0 ? undefined : pending.take();
 }
 
-async function parse(line: Buffer): Promise<AnyMessage | undefined> {
+async function parse(line: Buffer): Promise<AnyMessage | 'tooDeep' | undefined> {
   const text = line.toString('utf8');
   if (line.length >= largeLine) await yieldToEventLoop();
   let value: unknown;
   try {
-    value = parseJson(text);
-  } catch {
-    return undefined;
+    value = parseWithin(line, maxLevels, () => parseJson(text));
+  } catch (error) {
+    return error instanceof TooDeep ? 'tooDeep' : undefined;
   }
   if (line.length >= largeLine) await yieldToEventLoop();
   const isMessage =
@@ -202,6 +207,7 @@ function reader(
     if (line.length >= largeLine) await yieldToEventLoop();
     const message = await parse(line);
     if (message === undefined) events.onGarbage(sample(line));
+    else if (message === 'tooDeep') events.onTooLarge(`${maxLevels} levels`);
     else if (!isLongNamed(message)) return message;
     else events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
     return undefined;

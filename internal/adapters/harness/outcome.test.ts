@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { classifyTurn, failureOfStatus, type TurnAnswer, type TurnFacts, usageOfResponse } from './outcome.ts';
+import { classifyTurn, errorOf, failureOfStatus, type TurnAnswer, type TurnFacts, usageOfResponse } from './outcome.ts';
 
 const good: TurnFacts = { active: true, cancelRequested: false };
 const silent: TurnFacts = { active: false, cancelRequested: false };
@@ -149,4 +149,11 @@ test('usage that is null, absent or all zeros says nothing', () => {
     totalTokens: 7,
     cachedReadTokens: 1,
   });
+});
+
+test('whatever an answer has in place of an error, it is a failure', () => {
+  for (const given of [null, 5, 'x', [], {}, { code: 'x', message: { toString: 1 } }, { code: -32_603 }]) {
+    const outcome = classifyTurn({ error: errorOf(given) }, good);
+    assert.deepEqual([outcome.kind, 'message' in outcome && outcome.message], ['failed', 'Invalid request']);
+  }
 });

@@ -19,11 +19,18 @@ export type TurnAnswer =
   | { readonly response: unknown }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } };
 
+/** The error of an answer as it was read, which may be anything. */
+export function errorOf(given: unknown): Extract<TurnAnswer, { error: unknown }>['error'] {
+  const { code, message, data } = fieldsOf(given);
+  return { code: typeof code === 'number' ? code : internalError, message: textOf(message) ?? 'Invalid request', data };
+}
+
 interface Failure {
   readonly cause: FailureCause;
   readonly retryable: boolean;
 }
 
+const internalError = -32603;
 const authRequired = -32000;
 const requestCancelled = -32800;
 

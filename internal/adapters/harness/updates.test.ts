@@ -194,7 +194,7 @@ const settle = async (): Promise<void> => {
 };
 
 /** Reads all messages of these chunks. */
-async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000) {
+async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000, maxFrameValues = 40) {
   const seen: unknown[] = [];
   let ended = '';
   await new Promise<void>((resolve) => {
@@ -202,7 +202,7 @@ async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000) {
       ended = how;
       resolve();
     };
-    const limits = { maxFrameBytes: maxBytes, maxFrameValues: 40, maxOpenRequests: 4 };
+    const limits = { maxFrameBytes: maxBytes, maxFrameValues, maxOpenRequests: 4 };
     const stream = frameStream(new PassThrough(), Readable.from(chunks, { objectMode: false }), limits, {
       gate: () => undefined,
       onUpdate: (params) => seen.push(params),
@@ -336,6 +336,12 @@ test('a line that holds very many values is refused before it is parsed, one tha
   assert.equal((await framesOf([line([Array.from({ length: 30 }, () => 0)])])).ended, 'end');
   assert.equal((await framesOf([line([Array.from({ length: 60 }, () => 0)])])).ended, 'too large');
   assert.equal((await framesOf([line(['[0,'.repeat(60)])])).ended, 'end');
+});
+
+test('a line that nests deeper than what reads it can follow is refused', async () => {
+  const line = (levels: number) => Buffer.from(`{"method":"a","params":${'['.repeat(levels)}${']'.repeat(levels)}}\n`);
+  assert.equal((await framesOf([line(999)], 100_000, 10_000)).ended, 'end');
+  assert.equal((await framesOf([line(1_000)], 100_000, 10_000)).ended, 'too large');
 });
 
 test('no secret is read back from stderr, wherever the bound cuts', () => {

@@ -206,24 +206,25 @@ export class Conversation {
     { id, startedAt, agoMs, messages, left }: RunningTurn,
     prompting: Promise<TurnOutcome>,
   ): Promise<ConversationEnd | undefined> {
-    let outcome: TurnOutcome | undefined;
-    const told = prompting.then((value) => {
-      outcome = value;
+    let isOver = false;
+    // What it throws is heard of below, or by nobody where the session was let go meanwhile.
+    void Promise.allSettled([prompting]).then(() => {
+      isOver = true;
       this.#wake.fire();
     });
-    const cut = await this.#during(launched, { id, left, agoMs }, () => outcome !== undefined);
+    const cut = await this.#during(launched, { id, left, agoMs }, () => isOver);
     if ('end' in cut) return cut.end;
     // One that does not end when it is told to is ended with its process, and what came of it stays unknown.
     if (cut.isOverdue) return this.#endHung(id, cut);
-    await told;
+    const outcome = await prompting;
     await launched.money.settled();
     await this.transcript.flush();
     launched.results.soon();
     failpoint('session.turn-ended');
     const attempts = Math.max(...messages.map((one) => one.attempts)) + 1;
-    const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut);
+    const end = await this.#endOf(launched, outcome, cut);
     const spans = { startMs: startedAt.getTime(), eventIds: messages.map(({ eventId }) => eventId) };
-    return this.#settle({ id, end, attempts, cut, spans }, outcome as unknown as TurnOutcome);
+    return this.#settle({ id, end, attempts, cut, spans }, outcome);
   }
 
   /** Its messages count as read: a turn that hangs does not come back with them. */

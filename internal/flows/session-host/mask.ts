@@ -1,25 +1,63 @@
 // What must not be repeated of what a harness says: values of secrets, tokens of its tools, the way to its model. A
 // harness quotes the address of its model in errors, and an agent prints its environment; both end here.
 
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { formsOf } from './mask-forms.ts';
+import { beginningAtEnd, replaceLong } from './mask-search.ts';
 
 const maskedText = '***';
 /** Shorter ones would blank out ordinary words. */
 const charsMin = 4;
+/** Longer ones are not looked for by the runtime. */
+const longChars = 256;
+/** Of what a harness gives while it runs, the newest: it may go on without end. In characters as given, of which one may be all. */
+const givenMax = { values: 64, chars: 65_536 } as const;
+/** Of the event loop, one after another. */
+const turnMs = 20;
 
 /** Filled by a launch, asked by whatever writes down what its harness said. */
 export class Mask {
   readonly #hidden = new Set<string>();
+  /** Of `#hidden`, in all forms. */
+  #kept: readonly string[] = [];
+  /** What the harness itself gave, and its forms; the newest last. */
+  readonly #given = new Map<string, readonly string[]>();
+  #givenChars = 0;
   /** In all forms; longest first: one may be part of another. */
   #values: readonly string[] = [];
   #scrub: (text: string) => string = (text) => text;
 
   /** Hides values from now on, in whatever form they are written. */
   hide(values: readonly string[]): void {
-    const forms = values.filter((value) => !this.#hidden.has(value)).flatMap(formsOf);
+    this.#kept = [...this.#kept, ...values.filter((value) => !this.#hidden.has(value)).flatMap(formsOf)];
     for (const value of values) this.#hidden.add(value);
-    const all = new Set([...this.#values, ...forms.filter((form) => form.length >= charsMin)]);
+    this.#join();
+  }
+
+  /** As `hide`, what a harness gives away while it runs: the newest of it, so much and no more. */
+  hideGiven(values: readonly string[]): void {
+    const some = values.slice(-givenMax.values).filter((value) => !this.#hidden.has(value));
+    if (some.length === 0) return;
+    for (const value of some) {
+      const forms = this.#given.get(value) ?? formsOf(value);
+      this.#forget(value);
+      this.#given.set(value, forms);
+      this.#givenChars += value.length;
+    }
+    for (const [oldest] of this.#given) {
+      if (this.#given.size <= givenMax.values && this.#givenChars <= givenMax.chars) break;
+      if (this.#given.size > 1) this.#forget(oldest);
+    }
+    this.#join();
+  }
+
+  #forget(given: string): void {
+    if (this.#given.delete(given)) this.#givenChars -= given.length;
+  }
+
+  #join(): void {
+    const all = new Set([...this.#kept, ...[...this.#given.values()].flat()].filter((form) => form.length >= charsMin));
     this.#values = [...all].sort((a, b) => b.length - a.length);
   }
 
@@ -34,26 +72,41 @@ export class Mask {
   }
 
   apply(text: string): string {
-    return this.#scrub(this.#values.reduce((left, value) => left.replaceAll(value, maskedText), text));
+    return this.#scrub(this.#values.reduce(without, text));
+  }
+
+  /** As `apply`, of a large text: others have their turn meanwhile. */
+  async applyInTurns(text: string): Promise<string> {
+    let left = text;
+    let since = performance.now();
+    for (const value of this.#values) {
+      left = without(left, value);
+      if (performance.now() - since < turnMs) continue;
+      await yieldToEventLoop();
+      since = performance.now();
+    }
+    return this.#scrub(left);
   }
 
   /** So many characters at the end of a text may be the beginning of what is hidden: wait for what follows. */
   open(text: string): number {
     let most = 0;
     for (const value of this.#values) {
-      const first = value.charAt(0);
-      let at = text.indexOf(first, Math.max(0, text.length - value.length + 1));
-      for (; at !== -1 && text.length - at > most; at = text.indexOf(first, at + 1)) {
-        if (value.startsWith(text.slice(at))) most = text.length - at;
-      }
+      const from = Math.max(0, text.length - value.length + 1);
+      const at = text.indexOf(value.charAt(0), from);
+      if (at !== -1 && text.length - at > most) most = Math.max(most, beginningAtEnd(text, value));
     }
     return most;
   }
 
+  /** A text that was masked and whose end was cut off before, perhaps in the middle of what is hidden. */
+  closed(masked: string): string {
+    return masked.slice(0, masked.length - this.open(masked));
+  }
+
   /** A text whose end was cut off, perhaps in the middle of what is hidden. */
   applyToCut(text: string): string {
-    const masked = this.apply(text);
-    return masked.slice(0, masked.length - this.open(masked));
+    return this.closed(this.apply(text));
   }
 
   /** A text of so many bytes at most: one that is as long may be the beginning of what was said. */
@@ -72,3 +125,8 @@ export class Mask {
     return walk(value) as JsonObject;
   }
 }
+
+const without = (text: string, value: string): string => {
+  if (value.length <= longChars) return text.replaceAll(value, maskedText);
+  return text.includes(value.slice(0, longChars)) ? replaceLong(text, value, maskedText) : text;
+};

@@ -44,7 +44,7 @@ export class Permissions {
     const { db, runtime } = this.#ctx;
     const id = runtime.uuid();
     const now = runtime.now();
-    this.#mask.hide(givenSecrets(request));
+    this.#mask.hideGiven(givenSecrets(request));
     const title = this.#mask.applyWithin(request.title, nameBytesMax);
     const input =
       request.input === undefined ? undefined : this.#mask.applyWithin(request.input, defaultLimits.maxTextBytes);

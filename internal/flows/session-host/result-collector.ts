@@ -87,11 +87,11 @@ function seenIn(text: string): Seen[] {
 }
 
 /** Text as people wrote it is masked as text, anything else byte by byte. */
-function masked(mask: Mask, bytes: Buffer): Buffer {
+async function masked(mask: Mask, bytes: Buffer): Promise<Buffer> {
   const text = bytes.toString('utf8');
-  if (Buffer.from(text, 'utf8').equals(bytes)) return Buffer.from(mask.apply(text), 'utf8');
+  if (Buffer.from(text, 'utf8').equals(bytes)) return Buffer.from(await mask.applyInTurns(text), 'utf8');
   const plain = bytes.toString('latin1');
-  const clean = mask.apply(plain);
+  const clean = await mask.applyInTurns(plain);
   return clean === plain ? bytes : Buffer.from(clean, 'latin1');
 }
 
@@ -192,7 +192,7 @@ export class ResultCollector {
     const { code, bytes, isCut } = await capture(sandbox, ['cat', '--', path], resultLimits.fileBytes);
     if (isCut) return { ...file, kept: { refused: 'too-large' }, now };
     if (code !== 0) return { ...file, kept: { refused: 'unreadable' }, now };
-    const content = masked(mask, bytes);
+    const content = await masked(mask, bytes);
     return { ...file, kept: { content, sha256: sha256Bytes(content) }, now };
   }
 
@@ -206,7 +206,8 @@ export class ResultCollector {
       // A session may have taken its repository away.
       if (commit === undefined || diff === undefined || (code !== 0 && !isCut)) continue;
       const ref = Object.hasOwn(session.mountRefs, mountPath) ? session.mountRefs[mountPath] : mount.ref;
-      const text = isCut ? mask.applyToCut(diff) : mask.apply(diff);
+      const whole = await mask.applyInTurns(diff);
+      const text = isCut ? mask.closed(whole) : whole;
       await putDiff(this.#ctx.db, session, {
         ...{ mountPath, repository, ref: ref ?? null, commit, truncated: isCut },
         diff: text.replaceAll('\0', '\ufffd').toWellFormed(),

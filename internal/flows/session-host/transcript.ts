@@ -44,7 +44,7 @@ export class Transcript implements HarnessFollower {
       this.#say(update.kind, update.truncated ? this.#mask.applyToCut(update.text) : update.text);
     } else {
       this.#skip = 0;
-      if (update.kind === 'tool_started') this.#mask.hide(givenSecrets(update));
+      if (update.kind === 'tool_started') this.#mask.hideGiven(givenSecrets(update));
       this.#add(entryOf(update, this.#mask));
     }
     this.progress.saw(end, this.#isWhole());
