@@ -6,6 +6,7 @@ import { eventById } from '../../adapters/store/events/event-reads.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { eventsOfSession, knowsAddress, noteAddresses } from '../../adapters/store/outbox/drafts.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -15,6 +16,11 @@ import { fileBytesMax as bytesMax, keepFile } from '../sandbox-files.ts';
 import type { CodehostCall } from './codehost-call.ts';
 
 const redirectsMax = 3;
+/** Of an answer. */
+const notedMax = 500;
+const addressCharsMax = 2_000;
+/** Of the event loop, one after another. */
+const turnMs = 10;
 const addressPattern = /https?:\/\/[^\s"'<>()[\]\\`]+/g;
 
 const hosts = (ctx: FlowContext): readonly string[] => ctx.outbox?.attachmentHosts ?? [];
@@ -25,12 +31,13 @@ const isAllowed = (ctx: FlowContext, address: string): boolean => {
 
 /** Keeps the addresses of attachments that an answer holds: the session may download them. */
 export async function noteAnswer(ctx: FlowContext, sessionId: string, answer: Json): Promise<void> {
-  const found = new Set(addressesIn(answer));
-  await noteAddresses(
-    ctx.db,
-    sessionId,
-    [...found].filter((one) => isAllowed(ctx, one) && one.length < 2_000).slice(0, 500),
-  );
+  const found = new Set<string>();
+  const named = (text: string): boolean => hosts(ctx).some((host) => text.toLowerCase().includes(host));
+  for await (const one of addressesIn(answer, named)) {
+    if (one.length < addressCharsMax && named(one) && isAllowed(ctx, one)) found.add(one);
+    if (found.size >= notedMax) break;
+  }
+  await noteAddresses(ctx.db, sessionId, [...found]);
 }
 
 async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): Promise<boolean> {
@@ -38,20 +45,44 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
   for (const id of await eventsOfSession(ctx.db, caller.sessionId)) {
     const event = await eventById(ctx.db, caller.project.id, id);
     // What is stored is the text of the payload; null where its body is gone with its partition.
-    if (addressesIn(event === undefined ? null : routedPayload(event)).includes(address)) return true;
+    const payload = event === undefined ? null : routedPayload(event);
+    for await (const one of addressesIn(payload, (text) => text.includes(address))) if (one === address) return true;
   }
   return false;
 }
 
-/** Every address in a value, as it stands there and as one within a sentence is read. */
-const addressesIn = (value: Json): string[] =>
-  (textsOf(value).join('\n').match(addressPattern) ?? []).flatMap((one) => [one, addressIn(one)]);
+/**
+ * Every address in the texts of a value that may hold one that is meant, as it stands there and as one within a sentence is
+ * read. An event may be as large as a delivery and made of nothing else: others have their turn meanwhile.
+ */
+async function* addressesIn(value: Json, mayHold: (text: string) => boolean): AsyncGenerator<string, undefined> {
+  let since = performance.now();
+  const pause = async (): Promise<void> => {
+    if (performance.now() - since < turnMs) return;
+    await yieldToEventLoop();
+    since = performance.now();
+  };
+  for (const text of textsOf(value)) {
+    await pause();
+    if (text === undefined || !mayHold(text)) continue;
+    for (const [one] of text.matchAll(addressPattern)) {
+      await pause();
+      yield one;
+      yield addressIn(one);
+    }
+  }
+}
 
-/** Every text of a value, as it was meant: in JSON some characters are written otherwise. */
-function textsOf(value: Json | undefined, found: string[] = []): string[] {
-  if (typeof value === 'string') found.push(value);
-  else if (value !== null && typeof value === 'object') for (const one of Object.values(value)) textsOf(one, found);
-  return found;
+/** Every text of a value, as it was meant: in JSON some characters are written otherwise. Stops at each other part of it too. */
+function* textsOf(value: Json | undefined): Generator<string | undefined, undefined> {
+  if (typeof value === 'string') yield value;
+  else if (value !== null && typeof value === 'object') {
+    // One by one: a member of a large event is read when it is asked for.
+    for (const key of Object.keys(value)) {
+      yield undefined;
+      yield* textsOf((value as { readonly [key: string]: Json | undefined })[key]);
+    }
+  }
 }
 
 /** Throws Fault `invalid-input`, `refused`, before anything is asked. */
