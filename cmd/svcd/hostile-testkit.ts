@@ -1,5 +1,7 @@
 // What svcd.hostile.fuzz.test.ts sends: by door, the name of each input and how it is made, of about the size that its door takes.
 
+import { hook } from '../../internal/flows/routing/routing-testkit.ts';
+
 export const mebibyte = 1_048_576;
 const object = (text: string): string => `{"a":${text}}`;
 export const filled = (unit: string, bytes = mebibyte - 2_000): string =>
@@ -12,6 +14,7 @@ type Made = () => string;
 export const payloads: { readonly [what: string]: Made } = {
   'one long text': () => object(`"${filled('z')}"`),
   'one long text of lines': () => object(`"${filled('z\\n')}"`),
+  'one long text of lines that say nothing': () => object(`"${filled('-\\n')}"`),
   'one long text of tokens': () => object(`"${filled('{{a}}')}"`),
   'one long text of braces': () => object(`"${filled('{')}"`),
   'one long text of characters beyond the plane': () => object(`"${filled('😀')}"`),
@@ -39,6 +42,9 @@ interface Template {
 
 const many = '{{a}}'.repeat(300);
 
+const hooks = (name: string, count: number, message: string): object[] =>
+  Array.from({ length: count }, () => hook(name, { kind: 'spawn' }, { message }));
+
 /** Agents, each with an endpoint of its name. */
 export const templates: { readonly [name: string]: Template } = {
   plain: { trigger: { message: '{{a}}' } },
@@ -47,6 +53,8 @@ export const templates: { readonly [name: string]: Template } = {
   paths: { trigger: { message: `{{${'a.'.repeat(60)}a}}`.repeat(150) } },
   deliver: { routing: { kind: 'deliver' }, trigger: { message: many }, agent: { concurrency: 1 } },
   prompted: { agent: { initialPrompt: many }, trigger: { attachedUserPrompt: many } },
+  titled: { agent: { displayTitle: '{{a}}', triggers: hooks('titled', 100, 'x') } },
+  inferred: { agent: { displayTitle: 'infer', triggers: hooks('inferred', 100, '{{a}}') } },
   filtered: {
     trigger: {
       where: {

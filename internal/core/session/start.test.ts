@@ -254,6 +254,13 @@ describe('the display title', () => {
     assert.equal(title('infer', `x${half}`), `x${'x'.repeat(40)}…`);
   });
 
+  test('a title is sought in the beginning of a text', () => {
+    const signs = '-\n'.repeat(8_000);
+    assert.equal(title('infer', `${' \n'.repeat(50_000)}${signs}words`), 'words');
+    assert.equal(title('infer', `${signs}${signs}words`), 'triage');
+    assert.equal(title('{{n}}', 'seed', { n: `${'\n'.repeat(50_000)}one\ntwo` }), 'one two');
+  });
+
   test('a rendered title has at most 200 characters', () => {
     const long = title('{{n}}', 'seed', { n: 'z'.repeat(5_000) });
     assert.equal(long, `${'z'.repeat(199)}…`);

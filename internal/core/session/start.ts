@@ -121,9 +121,13 @@ export function displayTitle(
   render: Render,
 ): string {
   const wanted = template === 'infer' ? undefined : say(render, template, start.payload, titleBytesMax);
-  const title = wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted.text);
+  const title =
+    wanted === undefined ? infer(beginning(start.titleSeed)) || start.fallback : oneLine(beginning(wanted.text));
   return shortened(title, titleMax);
 }
+
+/** As much of a text as a title is sought in: each session that an event starts has its own. */
+const beginning = (text: string): string => text.trimStart().slice(0, titleBytesMax);
 
 /** Most texts have single spaces only. */
 const oneLine = (text: string): string => (/\s\s|[^\S ]/.test(text) ? text.replace(/\s+/g, ' ') : text).trim();

@@ -12,6 +12,7 @@ import {
 } from '../../adapters/store/routing/routing.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
@@ -108,7 +109,10 @@ export async function routeBatch(
     // Nothing is waited for that is known: a turn of the queue for every event adds up.
     if (!isLoaded(state, matched.triggers)) await load(state, tx, matched.triggers);
     const decided = decideEvent(context, event, matched);
-    while (decided.next().done !== true || isFull(plan)) await writeTexts(tx, plan, now);
+    while (decided.next().done !== true || isFull(plan)) {
+      await writeTexts(tx, plan, now);
+      await yieldToEventLoop();
+    }
   }
   const done = events.slice(0, count);
   const isAll = !isCut && waiting.length < limit && done.length === events.length;

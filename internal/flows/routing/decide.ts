@@ -100,9 +100,12 @@ export function rematch(context: RoutingContext, event: BatchEvent, before: Matc
   return matchIn(context, event, before);
 }
 
+/** Of the event loop: hundreds of triggers may each look through an event as large as a body may be. */
+const turnMs = 25;
+
 /**
- * Routes one event. What its triggers ask of the state is known. Stops wherever the plan holds as many texts as it may:
- * whoever goes on has written them.
+ * Routes one event. What its triggers ask of the state is known. Stops wherever the plan holds as many texts as it may, or
+ * others wait for their turn: whoever goes on has written them, and let those have it.
  */
 export function* decideEvent(context: RoutingContext, event: BatchEvent, matched: Matched): Generator<undefined> {
   const { plan } = context;
@@ -111,9 +114,12 @@ export function* decideEvent(context: RoutingContext, event: BatchEvent, matched
   for (const effect of result.autoBinds) applier.bind(effect);
   const decisions: readonly Recorded[] =
     refused.length === 0 ? result.decisions : inOrder([...result.decisions, ...refused]);
+  let since = performance.now();
   for (const decision of decisions) {
     applier.apply(decision);
-    if (isFull(plan)) yield;
+    if (!isFull(plan) && performance.now() - since < turnMs) continue;
+    yield;
+    since = performance.now();
   }
   const { routerStatus: status, severity } = summarize(decisions);
   const attributions =
@@ -161,6 +167,13 @@ export function decideStartable<T extends Starting>(
   decideOn: (open: readonly T[]) => RoutingResult,
 ): { result: RoutingResult; refused: Recorded[] } {
   const refused = new Map<string, Recorded>();
+  const mounts = new Map<Starting['owner'], string | null>();
+  const refusedOnce = (owner: Starting['owner']): string | null => {
+    const known = mounts.get(owner);
+    const because = known === undefined ? refusedMount(owner, input) : known;
+    mounts.set(owner, because);
+    return because;
+  };
   for (;;) {
     const open = refused.size === 0 ? triggers : triggers.filter((one) => !refused.has(triggerKey(one)));
     const result = decideOn(open);
@@ -168,7 +181,7 @@ export function decideStartable<T extends Starting>(
     const triggerOf = finderOf(open);
     for (const decision of result.decisions) {
       const trigger = decision.spawn === null ? undefined : triggerOf(decision);
-      const because = trigger === undefined ? null : refusedMount(trigger.owner, input);
+      const because = trigger === undefined ? null : refusedOnce(trigger.owner);
       if (because !== null) refused.set(decision.trigger, refusal(decision, because));
     }
     if (refused.size === before) return { result, refused: [...refused.values()] };
