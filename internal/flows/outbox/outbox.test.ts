@@ -102,6 +102,22 @@ describe('writes to the outside', () => {
     );
   });
 
+  it('is done also where its answer or what it aims at holds what the database cannot keep', async () => {
+    const odd = 'a\0b\ud83d';
+    const answer = await performWrite(
+      ctx,
+      write(arrives, {
+        run: async (step, id) => {
+          const made = await step({ probe: { key: id, aim: odd }, last: true }, () => arrives(id));
+          return { answer: { made, name: odd }, url: `https://toy/${odd}` };
+        },
+      }),
+    );
+    assert.deepEqual(answer, { made: { id: there.size }, name: odd });
+    const { status, url } = await newest();
+    assert.deepEqual([status, url], ['done', 'https://toy/a\ufffdb\ufffd']);
+  });
+
   it('of calls under one key one is sent, the others wait for its answer; another input is a conflict', async () => {
     const before = there.size;
     const slow = async (key: string): Promise<Json> => {

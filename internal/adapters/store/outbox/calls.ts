@@ -5,6 +5,7 @@
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { isOfConnection } from '../../../domain/outside.ts';
 import type { OutboundClaim } from '../operations/in-hand.ts';
+import { storable, storableJson } from '../schema/text.ts';
 import type { Sql } from '../store.ts';
 
 export type CallStatus = 'sending' | 'done' | 'refused' | 'unknown';
@@ -105,7 +106,7 @@ export async function handOver(
   const { rowCount } = await sql.query(
     `update svc.calls set handed_at = now(), probe = $3::jsonb, lease_until = now() + make_interval(secs => $4::int)
       where id = $1::uuid and daemon_id = $2::uuid and status = 'sending'`,
-    [of.id, of.daemonId, JSON.stringify(of.probe), of.leaseSeconds],
+    [of.id, of.daemonId, storableJson(of.probe), of.leaseSeconds],
     'hand-over',
   );
   return rowCount === 1;
@@ -136,8 +137,8 @@ export async function settleWrite(sql: Sql, of: Settlement): Promise<boolean> {
       of.daemonId,
       of.status,
       of.code,
-      of.url,
-      of.answer === null ? null : JSON.stringify(of.answer),
+      of.url === null ? null : storable(of.url),
+      of.answer === null ? null : storableJson(of.answer),
       isOfConnection(of.code),
     ],
     'settle-write',
@@ -153,7 +154,7 @@ export async function settleFound(
   const { rowCount } = await sql.query(
     `update svc.calls set status = 'done', code = null, url = $2::text, answer = $3::jsonb
       where id = $1::uuid and status = 'unknown'`,
-    [of.id, of.url, JSON.stringify(of.answer)],
+    [of.id, of.url === null ? null : storable(of.url), storableJson(of.answer)],
   );
   return rowCount === 1;
 }

@@ -2,6 +2,7 @@
 // session and go with it.
 
 import type { Json } from '../../../domain/json.ts';
+import { storable } from '../schema/text.ts';
 import type { Sql } from '../store.ts';
 
 interface DraftOf {
@@ -110,7 +111,7 @@ export async function noteAddresses(sql: Sql, sessionId: string, addresses: read
      select $1::uuid, a from unnest($2::text[]) a
       where (select count(*) from svc.session_addresses where session_id = $1::uuid) < 10000
      on conflict do nothing`,
-    [sessionId, addresses],
+    [sessionId, addresses.map(storable)],
   );
 }
 
