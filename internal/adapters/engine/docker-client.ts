@@ -166,7 +166,7 @@ function parsed(text: string): unknown {
 export function messageOf({ body }: DockerAnswer): string {
   const found = typeof body === 'object' && body !== null && 'message' in body ? body.message : body;
   const text = typeof found === 'string' ? found : JSON.stringify(found ?? '');
-  return text.trim().replace(/\s+/g, ' ').slice(0, 400);
+  return text.trim().slice(0, 4_000).replace(/\s+/g, ' ').slice(0, 400);
 }
 
 /** A field of an answer, however deep; undefined where it is not there. */

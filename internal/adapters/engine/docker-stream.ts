@@ -3,11 +3,15 @@
 
 import { Duplex } from 'node:stream';
 
+const headBytes = 8;
 const stderrChars = 2_000;
 
 export class ExecStream extends Duplex {
   readonly #socket: Duplex;
-  #rest: Buffer = Buffer.alloc(0);
+  #begun: Buffer = Buffer.alloc(0);
+  #kind = 0;
+  /** Of the frame that comes now. */
+  #left = 0;
   stderr = '';
 
   constructor(socket: Duplex) {
@@ -19,15 +23,24 @@ export class ExecStream extends Duplex {
     socket.on('error', () => this.destroy());
   }
 
+  /** A frame says any length: what has come of it is given on, and nothing kept but the beginning of its eight bytes. */
   #take(chunk: Buffer): void {
-    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    while (this.#rest.length >= 8) {
-      const size = this.#rest.readUInt32BE(4);
-      if (this.#rest.length < 8 + size) return;
-      const data = this.#rest.subarray(8, 8 + size);
-      const kind = this.#rest[0];
-      this.#rest = this.#rest.subarray(8 + size);
-      if (kind === 2) this.stderr = (this.stderr + data.toString('utf8')).slice(-stderrChars);
+    let rest = this.#begun.length === 0 ? chunk : Buffer.concat([this.#begun, chunk]);
+    this.#begun = rest.subarray(0, 0);
+    while (rest.length > 0) {
+      if (this.#left === 0) {
+        if (rest.length < headBytes) {
+          this.#begun = rest;
+          return;
+        }
+        [this.#kind, this.#left] = [rest.readUInt8(0), rest.readUInt32BE(4)];
+        rest = rest.subarray(headBytes);
+        continue;
+      }
+      const data = rest.subarray(0, this.#left);
+      this.#left -= data.length;
+      rest = rest.subarray(data.length);
+      if (this.#kind === 2) this.stderr = (this.stderr + data.toString('utf8')).slice(-stderrChars);
       else if (!this.push(data)) this.#socket.pause();
     }
   }
