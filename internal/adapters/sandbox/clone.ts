@@ -116,12 +116,12 @@ class Clone {
     }
     const git: LocalGit = (cwd, args, signal) => this.#localIn(cwd, args, signal);
     await mirrors.kept.ready(mirror, this.#signal);
-    const kept = await mirrors.kept.inTurn(mirror, () => this.#bring(found, mirror, git));
+    const kept = await mirrors.kept.inTurn(mirror, () => this.#bring(found, mirror, git), this.#signal);
     const isOut = kept !== null && (await this.#checkOutKept(kept, branch, mirror));
     const { commit } = isOut
       ? kept
       : await this.#clone(found, branch, (measured) =>
-          mirrors.kept.inTurn(mirror, () => mirror.fill(this.#place.stage, measured, git, this.#signal)),
+          mirrors.kept.inTurn(mirror, () => mirror.fill(this.#place.stage, measured, git, this.#signal), this.#signal),
         );
     mirrors.kept.prepare(mirror, git);
     return { commit, branch };
@@ -187,7 +187,7 @@ class Clone {
       return true;
     } catch (error) {
       if (this.#signal.aborted || !(error instanceof Fault)) throw error;
-      await this.#limits.mirrors?.kept.inTurn(mirror, () => this.#startAnew(mirror));
+      await this.#limits.mirrors?.kept.inTurn(mirror, () => this.#startAnew(mirror), this.#signal);
       return false;
     }
   }

@@ -10,6 +10,7 @@ import { setTimeout } from 'node:timers/promises';
 import { sha256 } from '../../base/hash.ts';
 import { removeTree } from '../../base/remove-tree.ts';
 import { bringUp, copyIfThere, copyPacks, packBytesOf, packsOf } from './pack-files.ts';
+import { createLimiter } from '../../base/concurrency.ts';
 
 /** Runs git in a directory of ours, without a network; rejects where it fails, or says more than 64 MiB. */
 export type LocalGit = (cwd: string, args: readonly string[], signal: AbortSignal) => Promise<string>;
@@ -60,7 +61,9 @@ const makingPattern = /^making-[0-9a-f]{8}$/;
 export class Mirrors {
   readonly #dir: string;
   readonly #options: MirrorOptions;
-  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #turns = createLimiter(Number.POSITIVE_INFINITY, 1);
+  /** How many have or want their turn, by mirror. */
+  readonly #wanted = new Map<string, number>();
   readonly #making = new Map<string, Promise<void>>();
   /** Of those, what has its turn. */
   readonly #begun = new Map<string, Promise<void>>();
@@ -89,20 +92,19 @@ export class Mirrors {
     return new Mirror(join(this.#dir, name), this.#options);
   }
 
-  /** Works with one mirror, one at a time: what one fetches the next one has. */
-  async inTurn<T>(mirror: Mirror, work: () => Promise<T>): Promise<T> {
+  /**
+   * Works with one mirror, one at a time: what one fetches the next one has. `signal` ends the wait for one's turn with its
+   * reason.
+   */
+  async inTurn<T>(mirror: Mirror, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const name = basename(mirror.dir);
-    const before = this.#turns.get(name) ?? Promise.resolve();
-    const own = before.then(work);
-    const settled = own.then(
-      () => undefined,
-      () => undefined,
-    );
-    this.#turns.set(name, settled);
+    this.#wanted.set(name, (this.#wanted.get(name) ?? 0) + 1);
     try {
-      return await own;
+      return await this.#turns(name, work, signal && { signal });
     } finally {
-      if (this.#turns.get(name) === settled) this.#turns.delete(name);
+      const left = (this.#wanted.get(name) ?? 1) - 1;
+      if (left === 0) this.#wanted.delete(name);
+      else this.#wanted.set(name, left);
     }
   }
 
@@ -171,7 +173,7 @@ export class Mirrors {
     for (const { name, usedMs, bytes } of found) {
       const dir = join(this.#dir, name);
       const isOld = now() - usedMs > (key.test(name) ? keepMs : abandonedAfterMs);
-      if (this.#turns.has(name) || this.#making.has(dir)) continue;
+      if (this.#wanted.has(name) || this.#making.has(dir)) continue;
       if (isOld) await removeTree(dir);
       else {
         await removeHalfMade(dir);

@@ -7,6 +7,7 @@ import { constants } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path/posix';
 import type { Readable } from 'node:stream';
+import { createLimiter } from '../../base/concurrency.ts';
 
 /** What other daemons have kept, and are given. */
 export interface SharedSetups {
@@ -53,7 +54,7 @@ export class SetupCache {
   readonly #maxEntryBytes: number;
   readonly #maxTotalBytes: number;
   readonly #shared: SharedSetups | undefined;
-  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #turns = createLimiter(Number.POSITIVE_INFINITY, 1);
 
   private constructor(dir: string, options: SetupCacheOptions) {
     this.#dir = dir;
@@ -70,17 +71,12 @@ export class SetupCache {
     return new SetupCache(dir, options);
   }
 
-  /** Does the work of one key one at a time, so that of many sessions that start together one fills it. */
-  async inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#turns.get(key) ?? Promise.resolve();
-    const own = before.then(work, work);
-    const settled = own.catch(() => undefined);
-    this.#turns.set(key, settled);
-    try {
-      return await own;
-    } finally {
-      if (this.#turns.get(key) === settled) this.#turns.delete(key);
-    }
+  /**
+   * Does the work of one key one at a time, so that of many sessions that start together one fills it. `signal` ends the
+   * wait for one's turn with its reason.
+   */
+  inTurn<T>(key: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#turns(key, work, signal && { signal });
   }
 
   /**

@@ -114,23 +114,27 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
 /** The steps change the whole image, which the engine keeps. */
 async function buildWhole(sandbox: Sandbox, request: ImageRequest, key: string): Promise<void> {
   const { cache, steps, networkEnv = {}, timeoutMs = setupTimeoutMs } = request;
-  await cache.inTurn(key, async () => {
-    let isTold = false;
-    const tell = (found: 'hit' | 'miss'): void => {
-      if (!isTold) request.onStep?.({ name: imageStep, cache: found });
-      isTold = true;
-    };
-    const found = await sandbox.build?.({
-      networkEnv,
-      ...signalOf(request),
-      runStep: async (run, index, env) => {
-        tell('miss');
-        const result = await run({ command: steps[index] ?? '', timeoutMs, env, ...signalOf(request) });
-        if (result.code !== 0) throw new SetupFailed(imageStep, index + 1, steps.length, result);
-      },
-    });
-    tell(found ?? 'miss');
-  });
+  await cache.inTurn(
+    key,
+    async () => {
+      let isTold = false;
+      const tell = (found: 'hit' | 'miss'): void => {
+        if (!isTold) request.onStep?.({ name: imageStep, cache: found });
+        isTold = true;
+      };
+      const found = await sandbox.build?.({
+        networkEnv,
+        ...signalOf(request),
+        runStep: async (run, index, env) => {
+          tell('miss');
+          const result = await run({ command: steps[index] ?? '', timeoutMs, env, ...signalOf(request) });
+          if (result.code !== 0) throw new SetupFailed(imageStep, index + 1, steps.length, result);
+        },
+      });
+      tell(found ?? 'miss');
+    },
+    request.signal,
+  );
 }
 
 /**
@@ -206,15 +210,19 @@ const stepMark = '/.svc-step';
 
 async function cached(sandbox: Sandbox, context: SetupContext, entry: Entry, run: () => Promise<void>): Promise<void> {
   const { cache, onStep } = context;
-  await cache.inTurn(entry.key, async () => {
-    let isHit = true;
-    for (const part of entry.parts) isHit &&= await restore(sandbox, context, entry, part);
-    onStep?.({ name: entry.name, cache: isHit ? 'hit' : 'miss' });
-    if (isHit) return;
-    for (const part of entry.parts) if (part.paths === null) await mark(sandbox, context, part.root);
-    await run();
-    for (const part of entry.parts) await keep(sandbox, context, part);
-  });
+  await cache.inTurn(
+    entry.key,
+    async () => {
+      let isHit = true;
+      for (const part of entry.parts) isHit &&= await restore(sandbox, context, entry, part);
+      onStep?.({ name: entry.name, cache: isHit ? 'hit' : 'miss' });
+      if (isHit) return;
+      for (const part of entry.parts) if (part.paths === null) await mark(sandbox, context, part.root);
+      await run();
+      for (const part of entry.parts) await keep(sandbox, context, part);
+    },
+    context.signal,
+  );
 }
 
 async function restore(sandbox: Sandbox, context: SetupContext, { ttlMs }: Entry, part: Part): Promise<boolean> {
