@@ -25,6 +25,8 @@ const binary = 2;
 const close = 8;
 const ping = 9;
 const pong = 10;
+/** What keeping a part takes beside its bytes: parts of nothing count too. */
+const partBytes = 64;
 /** How long a peer has to answer the closing frame. */
 const closingMs = 2_000;
 
@@ -218,7 +220,7 @@ export class WebSocketConnection {
 
   #part({ final, opcode }: Header, data: Buffer): void {
     if ((opcode === continuation) !== this.#parts.length > 0) throw new Error('a message inside another');
-    this.#partBytes += data.length;
+    this.#partBytes += data.length + (final ? 0 : partBytes);
     if (this.#partBytes > this.#options.maxMessageBytes)
       throw new Error(`a message of more than ${this.#options.maxMessageBytes} bytes`);
     this.#parts.push(data);
