@@ -179,12 +179,12 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   const hasKey = keyFileText in manifest.files;
   if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile, manifest.keyVersions);
   await makeDirectory(config.dataDir);
-  // What is there of one that was killed is gone on with, unless somebody has begun to use it.
-  if (isEmbedded) await writeFile(unfinished, '', { mode: 0o600 });
   // The key first: a restore that ends before the database stands is begun again, and one that has filled a database without
   // its key would be refused for ever. A key that is there without a database is in nobody's way.
   const isOurs = hasKey && (await putKey(join(directory, keyFileText), config.masterKeyFile));
   try {
+    // What is there of one that was killed is gone on with, unless somebody has begun to use it.
+    if (isEmbedded) await writeFile(unfinished, '', { mode: 0o600 });
     await withDatabase({ ...input, isNew: true }, async (url) => {
       await refuseUsed(url);
       await migrate(url, log, undefined, manifest.database.migrations);
