@@ -177,7 +177,8 @@ export async function pruneAudit(
   await tx.query(`select set_config('svc.audit_prune_before', $1::text, true)`, [before.toISOString()]);
   const { rows } = await tx.query<{ orgId: string | null; count: number }>(
     `with gone as (
-       delete from svc.audit where id in (select id from svc.audit where at < $1::timestamptz order by at limit $2::int)
+       delete from svc.audit
+        where id = any(array(select id from svc.audit where at < $1::timestamptz order by at limit $2::int))
        returning org_id)
      select org_id as "orgId", count(*)::int as count from gone group by org_id order by org_id`,
     [before, limit],
