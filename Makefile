@@ -26,7 +26,7 @@ SMALL := --max-semi-space-size=2
 NODE_TEST := node $(SMALL) --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts
 # Every process of tests compiles the same modules: cached, that costs half.
 test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
-test: setup ## run the tests (twelve minutes on two quick cores, half an hour on slow ones), or those of one room with its kill tests: ROOM=core/compile
+test: setup ## run the tests (twelve minutes on two cores; slow ones take longer), or those of one room with its kill tests: ROOM=core/compile
 ifdef ROOM
 	@$(NODE_TEST) 'internal/$(ROOM)/**/*.test.ts'
 else
