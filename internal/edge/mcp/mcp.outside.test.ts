@@ -133,5 +133,18 @@ describe('tools whose work is done outside', () => {
     const before = await failedCalls();
     assert.equal((await signed.call('x', {}, 'remote')).text, 'authorization-required: connection issues');
     assert.equal(await failedCalls(), before + 1, 'calls are counted, and not what a client asks beside them');
+    // No text can be made of it; and a name that every object has.
+    const nothing = { toString: null, valueOf: null };
+    for (const [odd, status] of [
+      [{ id: 1, method: nothing }, 405],
+      [{ id: nothing, method: 'ping' }, 405],
+      [{ id: 1, method: 'constructor' }, 200],
+      [{ id: 1, method: 'initialize', params: { protocolVersion: nothing } }, 200],
+    ] as const) {
+      const answer = await signed.post('remote', { jsonrpc: '2.0', ...odd });
+      const said = (await answer.json()) as { result?: { protocolVersion?: unknown }; error?: unknown };
+      assert.equal(answer.status, status, JSON.stringify(said));
+      assert.ok(said.error !== undefined || said.result?.protocolVersion === '2025-06-18', JSON.stringify(said));
+    }
   });
 });

@@ -2,13 +2,15 @@
 // answer comes back byte by byte without it. A refusal of the credential is told as what it is, not as a challenge to the
 // harness; a redirect is not followed, because the credential is for the host that was declared.
 
-import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
 import { exceedsValues } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
+import { objectAt, textAt } from '../../domain/fields.ts';
+import type { Json } from '../../domain/json.ts';
 import { parseJson } from '../../domain/json-text.ts';
+import { maskStream } from './mask.ts';
 import type { McpRequest } from './request.ts';
 import { answer } from './refuse.ts';
 
@@ -122,7 +124,7 @@ function answerWithout({ request, response, body }: McpRequest, fault: Fault, he
   const text = `${fault.code}: ${fault.message}`;
   const results: { readonly [method: string]: object } = {
     initialize: {
-      protocolVersion: message.params?.protocolVersion ?? '2025-06-18',
+      protocolVersion: message.protocolVersion ?? '2025-06-18',
       capabilities: { tools: {} },
       serverInfo: { name: 'svc', version: '1' },
       instructions: text,
@@ -131,20 +133,24 @@ function answerWithout({ request, response, body }: McpRequest, fault: Fault, he
     'tools/list': { tools: [] },
     'tools/call': { content: [{ type: 'text', text }], isError: true },
   };
-  const result = results[message.method ?? ''];
+  const result = Object.hasOwn(results, message.method) ? results[message.method] : undefined;
   const rest = result === undefined ? { error: { code: -32_000, message: text } } : { result };
   response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-store' });
   response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, ...rest }));
 }
 
 interface RpcMessage {
-  readonly id?: string | number;
-  readonly method?: string;
-  readonly params?: { readonly protocolVersion?: string };
+  /** Undefined: nobody waits for an answer. */
+  readonly id: string | number | undefined;
+  readonly method: string;
+  readonly protocolVersion: string | undefined;
 }
+/** Undefined where a body is no message of the protocol: whoever is inside sends what it likes. */
 function messageOf(body: Buffer | undefined): RpcMessage | undefined {
-  const message = parsed(body);
-  return typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
+  const { id, method, params } = objectAt(parsed(body) as Json | undefined);
+  if (typeof method !== 'string' || !(id === undefined || typeof id === 'string' || typeof id === 'number'))
+    return undefined;
+  return { id, method, protocolVersion: textAt(objectAt(params)['protocolVersion']) };
 }
 function parsed(body: Buffer | undefined): unknown {
   try {
@@ -213,79 +219,3 @@ const isToolCall = (body: Buffer | undefined): boolean => asks(body, 'tools/call
 
 const asks = (body: Buffer | undefined, method: string): boolean =>
   [parsed(body)].flat().some((one) => Object(one).method === method);
-
-// What comes back from a remote server, without the credential that it was sent: a server that repeats its request's
-// headers must not bring the credential into a sandbox, as it is or as JSON writes it. Bounded in bytes, and no byte waits
-// longer than it must: only an end that may be the secret's beginning is held back.
-
-const masked = Buffer.from('***');
-const backslash = 0x5c;
-const letterU = 0x75;
-
-/** Passes bytes on, `secret` replaced wherever it stands. Fails above `bytesMax`; undefined: no bound. */
-export function maskStream(secret: string | undefined, bytesMax: number | undefined): Transform {
-  const needle = Buffer.from(secret ?? '');
-  let held: Buffer = Buffer.alloc(0);
-  let seen = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      seen += chunk.length;
-      if (bytesMax !== undefined && seen > bytesMax) return done(new Error('the answer is too large'));
-      if (needle.length === 0) return done(null, chunk);
-      const { clean, rest } = split(held.length === 0 ? chunk : Buffer.concat([held, chunk]), needle);
-      held = rest;
-      done(null, clean);
-    },
-    flush(done) {
-      done(null, held);
-    },
-  });
-}
-
-/** What may go on, masked, and the end that is the beginning of the secret. */
-function split(bytes: Buffer, needle: Buffer): { readonly clean: Buffer; readonly rest: Buffer } {
-  const parts: Buffer[] = [];
-  const [first] = needle;
-  let from = 0;
-  let end = bytes.length;
-  for (let at = 0; at < bytes.length; at += 1) {
-    if (bytes[at] !== first && bytes[at] !== backslash) continue;
-    const behind = endOf(needle, bytes, at, false) ?? endOf(needle, bytes, at, true);
-    if (behind === undefined) continue;
-    if (behind === 'cut') {
-      end = at;
-      break;
-    }
-    parts.push(bytes.subarray(from, at), masked);
-    from = behind;
-    at = behind - 1;
-  }
-  parts.push(bytes.subarray(from, end));
-  return { clean: parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), rest: bytes.subarray(end) };
-}
-
-/** Where the secret ends that begins at `at`; `cut` where more bytes would tell. `escaped`: in the spelling of JSON. */
-function endOf(needle: Buffer, bytes: Buffer, at: number, escaped: boolean): number | 'cut' | undefined {
-  let from = at;
-  for (const byte of needle) {
-    if (from >= bytes.length) return 'cut';
-    if (!escaped || bytes[from] !== backslash) {
-      if (bytes[from] !== byte) return undefined;
-      from += 1;
-      continue;
-    }
-    const next = bytes[from + 1];
-    if (next === undefined) return 'cut';
-    if (next === byte) {
-      from += 2;
-      continue;
-    }
-    // Looked at as a byte first: an answer may be made of backslashes.
-    if (next !== letterU) return undefined;
-    const digits = bytes.toString('latin1', from + 1, from + 6).toLowerCase();
-    if (!`u${byte.toString(16).padStart(4, '0')}`.startsWith(digits)) return undefined;
-    if (digits.length < 5) return 'cut';
-    from += 6;
-  }
-  return from;
-}
