@@ -11,6 +11,11 @@ export const depthMax = 32;
 export const pathCharsMax = 1_024;
 /** A single larger file is listed without its bytes; compile refuses it only where an import names it. */
 export const fileBytesMax = 1024 * 1024;
+/** Of a package's document: a version has some thirty values, and each costs the event loop. */
+export const packumentValuesMax = 500_000;
+export const versionsMax = 10_000;
+/** Of what stands before an entry of a tarball: its long name, and further words about it. */
+export const entryHeaderBytesMax = 16 * 1024;
 export const redirectsMax = 3;
 export const callTimeoutMs = 60_000;
 

@@ -2,11 +2,21 @@
 // Redirects are followed by hand, each checked; the token goes to the registry's own origin alone.
 
 import { createHash } from 'node:crypto';
-import { maxSatisfying, rcompare, satisfies, valid, validRange } from 'semver';
+import { maxSatisfying, satisfies, SemVer, valid, validRange } from 'semver';
 import { type Dispatcher, request } from 'undici';
+import { yieldToEventLoop } from '../../../base/concurrency.ts';
 import { PrivateAddressError } from '../../../base/net/net.ts';
+import { lookedAt } from '../../../domain/depth.ts';
 import { checkUrl, RefusedAddressError, type TemplateNetwork } from './guard.ts';
-import { callTimeoutMs, packumentBytesMax, redirectsMax, tarballBytesMax, TemplateFailure } from './limits.ts';
+import {
+  callTimeoutMs,
+  packumentBytesMax,
+  packumentValuesMax,
+  redirectsMax,
+  tarballBytesMax,
+  TemplateFailure,
+  versionsMax,
+} from './limits.ts';
 
 export interface RegistryAccess {
   /** Base URL of the registry. */
@@ -98,12 +108,24 @@ export async function fetchPackument(access: RegistryAccess, name: string): Prom
   const base = access.url.endsWith('/') ? access.url : `${access.url}/`;
   const url = new URL(name.replace('/', '%2f'), base);
   const bytes = await reaching(() => download(access, url, acceptHeader, packumentBytesMax));
+  await checkSize(bytes);
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch {
     throw new TemplateFailure('corrupt', 'the registry sends a document that is not JSON');
   }
 }
+
+/** Looks at a document before it is parsed, which costs what its values cost. */
+async function checkSize(bytes: Buffer): Promise<void> {
+  for (const looking = lookedAt(bytes, documentBounds); ; await yieldToEventLoop()) {
+    const { done, value } = looking.next();
+    if (value !== undefined) throw new TemplateFailure('too-large', 'the registry sends a document of too many values');
+    if (done === true) return;
+  }
+}
+
+const documentBounds = { levels: 100, values: packumentValuesMax } as const;
 
 const isRecord = (value: unknown): value is { readonly [key: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -114,10 +136,14 @@ const member = (value: unknown, key: string): unknown =>
 export function chooseRelease(packument: unknown, requested: string): Release {
   const versions = member(packument, 'versions');
   if (!isRecord(versions)) throw new TemplateFailure('corrupt', 'the registry sends a document without versions');
-  const known = Object.keys(versions).filter((version) => valid(version) === version);
+  const listed = Object.keys(versions);
+  if (listed.length > versionsMax)
+    throw new TemplateFailure('too-large', `the registry lists more than ${versionsMax} versions`);
+  const known = listed.filter((version) => valid(version) === version);
   const chosen = chooseVersion(known, member(packument, 'dist-tags'), requested);
   if (chosen === undefined) {
-    const newest = [...known].sort(rcompare).slice(0, 3).join(', ');
+    const ordered = known.map((version) => new SemVer(version)).sort((a, b) => b.compare(a));
+    const newest = ordered.slice(0, 3).join(', ');
     throw new TemplateFailure(
       'no-such-version',
       newest === '' ? 'it has no version' : `the newest versions are ${newest}`,

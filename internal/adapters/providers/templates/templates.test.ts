@@ -120,7 +120,8 @@ for (const [requested, expected] of ranges) {
 }
 
 test('files carry their git blob id and stand without the package directory', async () => {
-  const tar = await tarball([file('package/x/b.md', 'hello\n'), file('package/package.json', '{}')]);
+  const words = { name: 'package/x/b.md', pax: { comment: 'x'.repeat(8_192) } };
+  const tar = await tarball([{ header: words, body: 'hello\n' }, file('package/package.json', '{}')]);
   const registry = await registryWith({ '1.0.0': { tarball: tar } });
   const { files } = resolved(await fromRegistry('@acme/kit@1.0.0', registry.url));
   assert.deepEqual([...files.keys()], ['package.json', 'x/b.md']);
@@ -171,6 +172,8 @@ const hostile: readonly (readonly [string, readonly Item[]])[] = [
   ['a file beside the package', [file('a.yaml', 'x')]],
   ['nothing', []],
   ['a path too deep', [file(`package/${'d/'.repeat(40)}a`, 'x')]],
+  // Hundreds of thousands of words are a second of the event loop, and more for each entry that they are said of.
+  ['words about an entry without end', [{ header: { name: 'package/a', pax: { comment: 'x'.repeat(65_536) } } }]],
 ];
 for (const [what, items] of hostile) {
   test(`a tarball with ${what} is refused whole`, async () => {
@@ -178,6 +181,21 @@ for (const [what, items] of hostile) {
     assert.equal(failed(await fromRegistry('@acme/kit@1.0.0', registry.url)).error, 'corrupt');
   });
 }
+
+test('a document of very many versions or values is refused before it is gone through', async () => {
+  const registry = await registryWith({ '1.0.0': {} });
+  const versions = Object.fromEntries(Array.from({ length: 10_001 }, (_, n) => [`1.0.${n}`, 0]));
+  for (const document of [{ versions }, { versions: {}, other: new Array(500_001).fill(0) }]) {
+    registry.routes.set('/@acme%2fkit', json(document));
+    assert.equal(failed(await fromRegistry('@acme/kit@9.9.9', registry.url)).error, 'too-large');
+  }
+  const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`1.0.${n}`, 0]));
+  registry.routes.set('/@acme%2fkit', json({ versions: many }));
+  assert.match(
+    failed(await fromRegistry('@acme/kit@9.9.9', registry.url)).detail,
+    /1\.0\.9999, 1\.0\.9998, 1\.0\.9997$/,
+  );
+});
 
 test('bytes that are no tarball are refused', async () => {
   const cut = (await tarball([file('package/a.yaml', 'x'.repeat(5000))])).subarray(0, 60);

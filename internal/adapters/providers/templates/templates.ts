@@ -16,7 +16,7 @@ import { satisfies } from 'semver';
 import { sha256 } from '../../../base/hash.ts';
 import type { BundleEntry, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../domain/bundle.ts';
 import { directoryIntegrity, fileCollector, tooMuch } from './files.ts';
-import { TemplateFailure, unpackedBytesMax } from './limits.ts';
+import { entryHeaderBytesMax, TemplateFailure, unpackedBytesMax } from './limits.ts';
 import { readDirectory, type ReadTemplate } from './directory.ts';
 import { createDispatcher, type TemplateNetwork } from './guard.ts';
 import {
@@ -264,15 +264,42 @@ export async function pack(files: ReadonlyMap<string, BundleEntry>): Promise<Uin
 /** Headers and padding come on top of the contents. */
 const tarBytesMax = unpackedBytesMax + 4 * 1024 * 1024;
 
-function counted(): Transform {
+const blockBytes = 512;
+
+/** Counts, and refuses what the reader of archives would take in one turn, and once more for each entry behind it. */
+function checked(): Transform {
   let total = 0;
+  let held: Buffer = Buffer.alloc(0);
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
       total += chunk.length;
-      if (total > tarBytesMax) done(tooMuch());
-      else done(null, chunk);
+      if (total > tarBytesMax) return done(tooMuch());
+      const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
+      const whole = bytes.length - (bytes.length % blockBytes);
+      for (let at = 0; at < whole; at += blockBytes) {
+        if (isLongHeader(bytes.subarray(at, at + blockBytes)))
+          return done(new TemplateFailure('corrupt', 'holds an entry with too many words about it'));
+      }
+      held = bytes.subarray(whole);
+      done(null, chunk);
     },
   });
+}
+
+/** Kinds of headers that say something of an entry behind them: its long name, the target of its link, further words. */
+const longKinds = 'xgLNK';
+const [sizeAt, kindAt, magicAt] = [124, 156, 257] as const;
+
+/** Whether a block announces more than may stand before an entry. Wherever the reader takes a header from, it is a whole block. */
+function isLongHeader(block: Buffer): boolean {
+  if (!longKinds.includes(String.fromCharCode(block[kindAt] as number))) return false;
+  if (block.toString('latin1', magicAt, magicAt + 5) !== 'ustar') return false;
+  const size = block
+    .toString('latin1', sizeAt, sizeAt + 12)
+    .replaceAll('\0', ' ')
+    .trim();
+  const isBinary = ((block[sizeAt] as number) & 0x80) !== 0;
+  return isBinary || Number.parseInt(size, 8) > entryHeaderBytesMax;
 }
 
 /** The files of an npm tarball without its first directory (`package/`). Links and devices are refused. */
@@ -298,7 +325,7 @@ export async function unpack(tarball: Uint8Array): Promise<ReadonlyMap<string, B
   })();
   const outcomes = await Promise.allSettled([
     reading,
-    pipeline(Readable.from([tarball]), createGunzip(), counted(), archive),
+    pipeline(Readable.from([tarball]), createGunzip(), checked(), archive),
   ]);
   const causes = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
   // One side's failure ends the other with a bare "premature close": the one that says why is the story.
