@@ -1,6 +1,8 @@
-// What a provider of sign-in says between two sign-ins, while the daemon ends or the database breaks off.
+// What a provider of sign-in says between two sign-ins, while the daemon ends or the database breaks off, and what no row can
+// hold of what it says.
 
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -149,4 +151,14 @@ test('a refusal that is written late ends no browser of whoever has signed in si
   await refreshing;
   await broken.over();
   assert.equal((await me()).status, 200);
+});
+
+test('a person whose name at the provider no row can hold comes in as nobody', async () => {
+  for (const sub of ['a\0b', randomBytes(4_000).toString('base64url')]) {
+    peer.person = { sub, name: 'Ann', groups: ['admins'] };
+    const begun = await get(`${daemon.url}/signin/peer`);
+    const back = await peer.consent(begun.headers.get('location') ?? '');
+    const { status, headers } = await get(back, cookieIn(begun.headers, '__Host-svc-signin'));
+    assert.deepEqual([status, headers.get('location')], [303, '/signin/error'], JSON.stringify(sub.slice(0, 9)));
+  }
 });

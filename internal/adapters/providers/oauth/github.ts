@@ -6,7 +6,7 @@ import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
 import { boundedText } from '../../../base/net/answer.ts';
 import { parseJson } from '../../../domain/json-text.ts';
-import { nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
+import { isName, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
 /** `wholeMs`: of all of a call, for an answer that trickles is never silent. */
@@ -68,7 +68,9 @@ async function list(address: string, token: string, step: string): Promise<{ rea
   for (let page = 1; page <= pages.most; page += 1) {
     const rows = await json(`${address}?per_page=${pages.size}&page=${page}`, { method: 'GET', step, token });
     if (!Array.isArray(rows)) throw new SigninRefused(step);
-    all.push(...rows);
+    // What is no row says nothing of anybody, and a page has no more than was asked for.
+    const told = rows.slice(0, pages.size).filter((row) => typeof row === 'object' && row !== null);
+    all.push(...(told as { readonly [key: string]: unknown }[]));
     if (rows.length < pages.size) break;
   }
   return all;
@@ -115,13 +117,13 @@ function tokensIn(given: unknown): { readonly token: string | undefined; readonl
 
 async function groupsOf(method: GithubMethod, api: string, token: string): Promise<string[]> {
   const orgs = (await list(`${api}/user/orgs`, token, 'organizations')).flatMap(({ login }) =>
-    typeof login === 'string' ? [login] : [],
+    isName(login) ? [login] : [],
   );
   const { allowOrgs } = method;
   if (allowOrgs !== undefined && !orgs.some((org) => allowOrgs.includes(org))) throw new SigninRefused('organization');
   const teams = (await list(`${api}/user/teams`, token, 'teams')).flatMap(({ slug, organization }) => {
     const owner = (organization as { login?: unknown } | null | undefined)?.login;
-    return typeof slug === 'string' && typeof owner === 'string' ? [`${owner}/${slug}`] : [];
+    return isName(slug) && isName(owner) ? [`${owner}/${slug}`] : [];
   });
   return [...orgs, ...teams];
 }

@@ -54,3 +54,30 @@ test('an answer beyond all size is given up before its end', async (t) => {
 test('a group whose name no row can hold is none', () => {
   assert.deepEqual(groupNames(['a', 'b\0', '\ud800', '', 7, 'ä']), ['a', 'ä']);
 });
+
+/** A code host whose answers are these, by path. */
+async function startHost(t: TestContext, answers: { readonly [path: string]: unknown }) {
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(answers[(request.url ?? '').split('?')[0] ?? ''] ?? null));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('what a code host lists in the place of groups says nothing, and takes no new refresh token along', async (t) => {
+  const login = { access_token: 't', refresh_token: 'new' };
+  const orgs = [null, 1, 'x', [], { login: 'acme' }, { login: 'a\0' }, { login: '\ud800' }];
+  const teams = [null, { slug: 'dev', organization: null }, { slug: 'dev', organization: { login: 'acme' } }];
+  const answers = { '/login/oauth/access_token': login, '/user': { id: 1, name: `${'a'.repeat(199)}😀` } };
+  const url = await startHost(t, { ...answers, '/user/orgs': orgs, '/user/teams': teams });
+  const { name, groups } = await signIn(url);
+  assert.deepEqual([name.length, name.isWellFormed(), groups], [200, true, ['acme', 'acme/dev']]);
+  assert.deepEqual(await refresh(url), { outcome: 'done', groups: ['acme', 'acme/dev'], refreshToken: 'new' });
+  const large = await startHost(t, { ...answers, '/user/orgs': new Array(400_000).fill(0), '/user/teams': [] });
+  assert.deepEqual(await refresh(large), { outcome: 'done', groups: [], refreshToken: 'new' });
+});

@@ -3,11 +3,13 @@
 import type * as Openid from 'openid-client';
 import type { OidcMethod } from '../../../base/config/signin-settings.ts';
 import { boundedText } from '../../../base/net/answer.ts';
-import { groupNames, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
+import { groupNames, isName, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
 /** Of one request with all of its answer. */
 const timeoutSeconds = 10;
 const answerBytesMax = 1_048_576;
+/** Of the provider's own name for a person (OpenID Connect Core 2). */
+const subjectMax = 255;
 /** Loaded by the first sign-in: a daemon starts without it. */
 const load = (): Promise<typeof Openid> => import('openid-client');
 
@@ -68,6 +70,7 @@ export async function oidcPerson(method: OidcMethod, secret: string, proof: Proo
   }
   const claims = tokens.claims();
   if (claims === undefined) throw new SigninRefused('id-token');
+  if (!isName(claims.sub) || claims.sub.length > subjectMax) throw new SigninRefused('subject');
   const said = await claimsWithGroups(configuration, method, tokens.access_token, claims);
   return {
     issuer: claims.iss,

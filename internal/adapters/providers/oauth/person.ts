@@ -44,10 +44,10 @@ export function groupNames(value: unknown): string[] {
 }
 
 /** A text that a row can hold as it is. */
-const isName = (value: unknown): value is string =>
+export const isName = (value: unknown): value is string =>
   typeof value === 'string' && value.isWellFormed() && !value.includes('\0');
 
 export const nameOf = (...given: unknown[]): string => {
   const found = given.find((one): one is string => typeof one === 'string' && one.trim() !== '' && one.isWellFormed());
-  return (found ?? 'somebody').replaceAll('\0', '').slice(0, 200);
+  return (found ?? 'somebody').replaceAll('\0', '').slice(0, 200).toWellFormed();
 };
