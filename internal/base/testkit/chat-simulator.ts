@@ -64,7 +64,7 @@ export class ChatSimulator {
   readonly files = new Map<string, { readonly bytes: Buffer; readonly type: string }>();
   /** Valid for one search of the provider's own. */
   actionToken: string | undefined;
-  retryAfter = 1;
+  retryAfter: number | string = 1;
   #server: Server;
   #clock = 1_700_000_000;
 

@@ -131,6 +131,23 @@ describe('chat tools', () => {
     );
     assert.equal((await call('chat_history', { channelId: 'C1' })).isError, false);
     await bench.daemon.ctx.db.query('delete from svc.provider_limits');
+    // A time of no use: longer than anybody waits, longer than there are dates, or over before it began.
+    for (const [retryAfter, seconds] of [
+      [1e9, 86_400],
+      ['9'.repeat(300), 86_400],
+      [-1e9, 60],
+    ] as const) {
+      sim.retryAfter = retryAfter;
+      sim.fail('chat.postMessage', 'limited');
+      const { text } = await call('chat_send', { channelId: 'C1', text: 'much later' });
+      assert.match(
+        text,
+        new RegExp(`^rate-limited: .*retry after ${seconds} seconds$`),
+        String(retryAfter).slice(0, 9),
+      );
+      await bench.daemon.ctx.db.query('delete from svc.provider_limits');
+    }
+    sim.retryAfter = 1;
   });
 
   it('read the files of a thread, which are put into the sandbox, from the provider’s hosts alone', async () => {

@@ -9,6 +9,8 @@ import type { FlowContext } from '../context.ts';
 
 const waitMsMax = 30_000;
 const triesMax = 4;
+/** No provider wants to be left alone for longer; one that says so would be for years, or for longer than there are dates. */
+const namedSecondsMax = 86_400;
 
 export interface Slot {
   readonly connectionId: string;
@@ -36,14 +38,19 @@ export async function takeSlot(ctx: FlowContext, { connectionId, resources, spac
 }
 
 /**
- * The provider refused a call for its limit, `seconds` being the time that it named: the resource is blocked for all. The
- * Fault is for whoever called, where that is too long to wait.
+ * The provider refused a call for its limit, `seconds` being the time that it named: the resource is blocked for all, for a
+ * day at most. The Fault is for whoever called, where that is too long to wait.
  */
 export async function limitReached(
   ctx: FlowContext,
   of: { readonly connectionId: string; readonly resource: string; readonly seconds: number | undefined },
 ): Promise<Fault> {
-  const seconds = await blockResource(ctx.db, of);
+  const { seconds: named } = of;
+  const isNamed = named !== undefined && named >= 0;
+  const seconds = await blockResource(ctx.db, {
+    ...of,
+    seconds: isNamed ? Math.min(named, namedSecondsMax) : undefined,
+  });
   ctx.runtime.log.warn({ connectionId: of.connectionId, resource: of.resource, seconds }, 'outbox.rate_limited');
   return rateLimited('the provider limits these calls', seconds);
 }
