@@ -319,3 +319,20 @@ test('the longest unused go first, and a store that does not answer is left alon
   await lost.keep(name(1), 1, Buffer.from('x'));
   assert.equal(lost.trouble.length, 1);
 });
+
+test('a list of a store whose entries do not end is gone through in a time that grows with its bytes alone', async (t) => {
+  const [whole, cut] = [
+    `<Contents><Key>${name(1)}</Key><Size>7</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>`,
+    '<Contents>'.repeat(100_000),
+  ];
+  const server = createServer((_, response) => void response.end(`<ListBucketResult>${whole}${cut}`));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const store = new S3Store({ endpoint, bucket: 'bucket', region: 'eu-1', prefix: '', keys, now: Date.now });
+  t.after(() => store.close());
+  const since = performance.now();
+  assert.deepEqual(await store.list(), [{ key: name(1), bytes: 7, at: Date.UTC(2026, 0, 1) }]);
+  const ms = performance.now() - since;
+  assert.ok(ms < 1_000, `it took ${Math.round(ms)} ms`);
+});

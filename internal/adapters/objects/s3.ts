@@ -59,7 +59,7 @@ export class S3Store implements ObjectStore {
     for (let page = 0; page < pagesMax; page += 1) {
       const query = { 'list-type': '2', prefix, ...(token !== undefined && { 'continuation-token': token }) };
       const text = await this.#expect('GET', '', [200], { query });
-      for (const [, entry = ''] of text.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
+      for (const entry of entriesIn(text)) {
         const key = field(entry, 'Key').slice(prefix.length);
         if (isKey(key))
           found.push({ key, bytes: Number(field(entry, 'Size')), at: Date.parse(field(entry, 'LastModified')) });
@@ -134,6 +134,17 @@ async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+/** What stands in each element of a list; of one that does not end, nothing behind it is looked at. */
+function* entriesIn(xml: string): Generator<string> {
+  const [begin, end] = ['<Contents>', '</Contents>'];
+  for (let from = xml.indexOf(begin); from !== -1; ) {
+    const to = xml.indexOf(end, from);
+    if (to === -1) return;
+    yield xml.slice(from + begin.length, to);
+    from = xml.indexOf(begin, to);
+  }
 }
 
 /** The text of the first element of this name; nothing that is asked for has markup of its own in it. */
