@@ -5,6 +5,7 @@ import * as oauth from 'oauth4webapi';
 import { challengeOf, isWithin, scopesIn } from '../../../core/consent/consent.ts';
 import { addressFault, initialize, OauthFailure, type Reach, send } from './request.ts';
 import { isPlain, withoutEnd } from '../../../domain/text.ts';
+import { utf8Size } from '../../../domain/utf8.ts';
 
 /** Of an authorization server, what later steps need, of its lists no other word; kept with what came of it. Names as in RFC 8414. */
 export interface Server {
@@ -114,11 +115,15 @@ async function processed(issuer: URL, response: Response): Promise<oauth.Authori
 const wordsOf = (list: unknown, words: readonly string[]): string[] | undefined =>
   Array.isArray(list) ? words.filter((word) => (list as unknown[]).includes(word)) : undefined;
 
+/** Whether a text can be kept as the name of a server, which is looked for by it. */
+const isKept = (text: string): boolean => isPlain(text) && utf8Size(text) <= nameBytesMax;
+const nameBytesMax = 2_048;
+
 function usable(reach: Reach, found: oauth.AuthorizationServer): Server {
   const { authorization_endpoint, token_endpoint } = found;
   const isUsable = (address: unknown): address is string =>
-    typeof address === 'string' && isPlain(address) && addressFault(reach, address) === undefined;
-  if (!isPlain(found.issuer) || !isUsable(authorization_endpoint) || !isUsable(token_endpoint)) {
+    typeof address === 'string' && isKept(address) && addressFault(reach, address) === undefined;
+  if (!isKept(found.issuer) || !isUsable(authorization_endpoint) || !isUsable(token_endpoint)) {
     throw failed('the authorization server has no usable endpoints');
   }
   if (!wordsOf(found.code_challenge_methods_supported, ['S256'])?.includes('S256')) {

@@ -208,7 +208,7 @@ function limitOf(request: ApiRequest, { status, headers }: Shown, message: strin
   // The secondary limit counts what creates; the primary one names its resource.
   const named = headers['x-ratelimit-resource'];
   const resource = isSpent
-    ? typeof named === 'string'
+    ? typeof named === 'string' && /^[a-z0-9_]{1,64}$/.test(named)
       ? named
       : request.resource
     : request.isWrite

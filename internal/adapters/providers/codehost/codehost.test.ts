@@ -3,7 +3,7 @@ import { createHmac, generateKeyPairSync, verify } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { addressKey, mintInstallationToken, normalize, verifySignature } from './codehost.ts';
+import { addressKey, callApi, mintInstallationToken, normalize, RefusedCall, verifySignature } from './codehost.ts';
 
 const body = Buffer.from('{"a":1}');
 const good = createHmac('sha256', 'topsecret').update(body).digest('hex');
@@ -136,10 +136,11 @@ test('what is not in the catalog is ignored and what cannot be read is malformed
 test('an installation token is minted with a signed claim of the application', async (t) => {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const seen: { url: string | undefined; authorization: string | undefined }[] = [];
+  let given: object | null = { token: 'ghs_x', expires_at: '2030-01-01T01:00:00Z' };
   const server = createServer((req, res) => {
     seen.push({ url: req.url, authorization: req.headers.authorization });
     res.writeHead(req.url?.includes('/99/') ? 404 : 201, { 'content-type': 'application/json' });
-    res.end(JSON.stringify({ token: 'ghs_x', expires_at: '2030-01-01T01:00:00Z' }));
+    res.end(JSON.stringify(given));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => server.close());
@@ -155,6 +156,16 @@ test('an installation token is minted with a signed claim of the application', a
   assert.equal(JSON.parse(Buffer.from(claims ?? '', 'base64url').toString()).iss, '5');
 
   await assert.rejects(mintInstallationToken({ ...base, installationId: '99' }), { status: 404 });
+  for (const other of [
+    { token: 'ghs_x', expires_at: 'in an hour' },
+    { token: 'ghs_x', expires_at: '-100000-01-01T00:00:00Z' },
+    { token: 'ghs_x', expires_at: '+100000-01-01T00:00:00Z' },
+    { token: 'ghs_x\r\nx: y', expires_at: '2030-01-01T01:00:00Z' },
+    null,
+  ]) {
+    given = other;
+    await assert.rejects(mintInstallationToken({ ...base, installationId: '42' }), /answered without a token/);
+  }
   await assert.rejects(mintInstallationToken({ ...base, installationId: '42', allowPrivate: false }), /public https/);
   for (const host of [
     '127.0.0.1',
@@ -170,4 +181,26 @@ test('an installation token is minted with a signed claim of the application', a
   await assert.rejects(mintInstallationToken({ ...base, installationId: '1', privateKey: 'nonsense' }), {
     status: 401,
   });
+});
+
+test('what a limit counts against is told in the words of the provider where those are a name', async (t) => {
+  let named = '';
+  const server = createServer((_, response) => {
+    response.writeHead(403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-resource': named }).end('{}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const asked = { apiUrl, token: 't', method: 'GET', path: '/x', isWrite: false, resource: 'core' } as const;
+  for (const [given, resource] of [
+    ['code_search', 'code_search'],
+    ['x'.repeat(4_000), 'core'],
+  ] as const) {
+    named = given;
+    await assert.rejects(callApi({ ...asked, allowPrivate: true }), (error) => {
+      assert.ok(error instanceof RefusedCall && error.why.kind === 'limited');
+      assert.equal(error.why.resource, resource);
+      return true;
+    });
+  }
 });

@@ -24,6 +24,8 @@ export type Confirmed =
 
 const slowMs = 10_000;
 const tokenMax = 4_096;
+/** The last millisecond of the year 9999. */
+const endless = 253_402_300_799_999;
 
 const installationUrl = (settings: ErrtrackSettings, installationId: string): string =>
   new URL(`/api/0/sentry-app-installations/${encodeURIComponent(installationId)}/`, settings.baseUrl).href;
@@ -64,9 +66,10 @@ async function grant(
   if (isRefusal(answer)) return { outcome: 'refused', status: answer.status };
   if (answer.status !== 201 && answer.status !== 200) return { outcome: 'unknown' };
   const { token, refreshToken, expiresAt } = objectAt(jsonOf(answer.text) as Json);
-  const until = typeof expiresAt === 'string' ? new Date(expiresAt) : new Date(Number.NaN);
-  if (!isToken(token) || !isToken(refreshToken) || Number.isNaN(until.getTime())) return { outcome: 'unknown' };
-  return { outcome: 'done', token, refreshToken, expiresAt: until };
+  const until = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN;
+  if (!isToken(token) || !isToken(refreshToken) || Number.isNaN(until)) return { outcome: 'unknown' };
+  // The pair is there once: of a time that no row keeps, what can be kept, so that it is not lost for it.
+  return { outcome: 'done', token, refreshToken, expiresAt: new Date(Math.min(Math.max(until, 0), endless)) };
 }
 
 const isToken = (value: unknown): value is string =>
