@@ -295,7 +295,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     const isForeign = installation !== this.installation;
     await files.write({ version: 1, spec, mounts: [], ...(isForeign && { installation }) });
     watch.onStage?.('pulling');
-    const resolved = await this.engine.resolve(image);
+    const resolved = await this.engine.resolve(image, watch.signal);
     const secret = randomBytes(32).toString('base64url');
     const sandbox = new EngineSandbox(this, { spec, files, installation, resolved, secret, isFresh });
     this.#open.set(spec.id, sandbox);
