@@ -266,6 +266,28 @@ test('a tick whose agent no longer exists deletes its own schedule', async () =>
   assert.deepEqual(await times(), []);
 });
 
+test('a schedule in a zone that this runtime does not know is failed, and keeps no tick of others', async () => {
+  await bench.apply(
+    agentsTree({
+      minutely: { triggers: [onCron('* * * * *')] },
+      strange: { triggers: [onCron('* * * * *')] },
+    }),
+  );
+  // As a daemon with a later zone database has stored it.
+  await bench.db.query(
+    `update svc.schedules s set timezone = 'Nowhere/Newly' from svc.agents a where a.id = s.agent_id and a.name = 'strange'`,
+  );
+  const done = await fireAt(0);
+  assert.deepEqual([done.fired, done.failed], [1, 1]);
+  const { rows } = await bench.db.query<{ status: string; reason: string }>(
+    `select router_status as status, reason from svc.events where key like 'heartbeat.%' order by router_status`,
+  );
+  assert.deepEqual(rows[0], { status: 'failed', reason: '"Nowhere/Newly" is not a time zone' });
+  await routed();
+  const next = await fireAt(60);
+  assert.deepEqual([next.fired, next.failed], [1, 0], 'it stands still until somebody replays it');
+});
+
 test('an archived project does not tick, and nobody waits for it', async () => {
   await bench.db.query('update svc.projects set archived_at = now()');
   try {

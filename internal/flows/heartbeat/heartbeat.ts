@@ -110,6 +110,23 @@ function rememberingClock(): Clock {
   };
 }
 
+/**
+ * When each is due next; by reason, those of which this runtime cannot tell: another one that knew their zone has stored them,
+ * and they keep no tick of others.
+ */
+function followingOf(clock: Clock, ticks: readonly DueSchedule[], now: Date) {
+  const following = new Map<string, Date>();
+  const untold = new Map<string, DueSchedule[]>();
+  for (const schedule of ticks)
+    try {
+      following.set(schedule.id, clock(schedule, now));
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      untold.set(error.message, [...(untold.get(error.message) ?? []), schedule]);
+    }
+  return { due: ticks.filter(({ id }) => following.has(id)), following, untold };
+}
+
 interface Firing {
   readonly clock: Clock;
   /**
@@ -142,7 +159,7 @@ async function takeTicks(
   const ends = await takeInHandWithin(ctx, { kind: 'tick', lane, ids, alone: only !== undefined });
   const endsOf = ({ id }: DueSchedule): number => ends.get(id) ?? 0;
   const parked = claimed.filter((one) => endsOf(one) >= parkedAtEnds);
-  await park(ctx, tx, parked);
+  await park(ctx, tx, parked, endedTheProcess);
   const others = claimed.filter((one) => endsOf(one) < parkedAtEnds);
   if (only !== undefined) return { due: others, parked: parked.length };
   for (const one of others) if (endsOf(one) >= aloneAtEnds) suspects.add(one.id);
@@ -150,7 +167,7 @@ async function takeTicks(
 }
 
 /** The tick is recorded as failed; its schedule stands still until somebody replays it. */
-async function park(ctx: FlowContext, tx: Sql, ticks: readonly DueSchedule[]): Promise<void> {
+async function park(ctx: FlowContext, tx: Sql, ticks: readonly DueSchedule[], reason: string): Promise<void> {
   if (ticks.length === 0) return;
   const failed = ticks.map((schedule) => ({ schedule, event: tickEvent(ctx, schedule) }));
   const recorded = await recordEvents(
@@ -159,7 +176,7 @@ async function park(ctx: FlowContext, tx: Sql, ticks: readonly DueSchedule[]): P
     { routing: false },
   );
   const ids = recorded.map((one) => one.id);
-  await failNewEvents(tx, ids, endedTheProcess);
+  await failNewEvents(tx, ids, reason);
   await writeTicks(
     tx,
     failed.map(({ schedule: { id, scheduledAt } }, at) => ({
@@ -170,7 +187,7 @@ async function park(ctx: FlowContext, tx: Sql, ticks: readonly DueSchedule[]): P
       eventId: ids[at] ?? null,
     })),
   );
-  for (const { schedule } of failed) ctx.runtime.log.error({ scheduleId: schedule.id }, 'heartbeat.parked');
+  for (const { schedule } of failed) ctx.runtime.log.error({ scheduleId: schedule.id, reason }, 'heartbeat.parked');
 }
 
 async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Ticked> {
@@ -178,8 +195,10 @@ async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Tic
   const now = ctx.runtime.now();
   const claimed = await claimDueSchedules(tx, now, batchLimit, firing.only);
   if (claimed.length === 0) return none;
-  const { due, parked } = await takeTicks(ctx, tx, claimed, firing);
-  if (due.length === 0) return { ...none, failed: parked };
+  const taken = await takeTicks(ctx, tx, claimed, firing);
+  if (taken.due.length === 0) return { ...none, failed: taken.parked };
+  const { due, following, untold } = followingOf(clock, taken.due, now);
+  for (const [reason, ticks] of untold) await park(ctx, tx, ticks, reason);
   failpoint('heartbeat.claimed');
   const { agents, pending } = await readTickFacts(tx, due);
   const verdicts = due.map((schedule) => {
@@ -199,7 +218,7 @@ async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Tic
     if (verdict === 'delete') return [];
     const { id, scheduledAt } = schedule;
     const eventId = events.get(id)?.id ?? null;
-    return [{ id, scheduledAt, status: statusOf[verdict], nextAt: clock(schedule, now), eventId }];
+    return [{ id, scheduledAt, status: statusOf[verdict], nextAt: following.get(id) ?? noTick, eventId }];
   });
   await writeTicks(tx, judged);
   failpoint('heartbeat.written');
@@ -209,7 +228,7 @@ async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Tic
   const isFull = claimed.length === batchLimit;
   await recordTicks(tx, judged, [...events.values()], !isFull);
   if (isFull) for (const { projectId } of events.values()) unasked.add(projectId);
-  const ids = due.map(({ id }) => id);
+  const ids = taken.due.map(({ id }) => id);
   await endInHand(tx, { daemonId: ctx.daemonId, lane: firing.lane, kind: 'tick', ids });
   failpoint('heartbeat.before-commit');
   const count = (status: TickStatus): number => judged.filter((one) => one.status === status).length;
@@ -217,7 +236,7 @@ async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Tic
     fired: count('fired'),
     'skipped-late': count('skipped-late'),
     'skipped-overlap': count('skipped-overlap'),
-    failed: parked,
+    failed: taken.parked + taken.due.length - due.length,
     deleted: orphans.length,
   };
 }
