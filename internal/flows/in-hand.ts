@@ -38,9 +38,15 @@ export class WorkGate {
   /** Settles with the one that is tried alone, however long after the others were let in again. */
   #last: Promise<void> = Promise.resolve();
   readonly #exclusiveMs: number;
+  #alone = 0;
 
   constructor(waitsMs = exclusiveMs) {
     this.#exclusiveMs = waitsMs;
+  }
+
+  /** Whether something is tried alone, or waits for that: whoever comes now waits for it. */
+  get isTaken(): boolean {
+    return this.#alone > 0;
   }
 
   /** Resolves when work may begin beside other work; the answer ends it. */
@@ -61,10 +67,12 @@ export class WorkGate {
     const before = this.#last;
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
     this.#last = over;
+    this.#alone += 1;
     try {
       await within(before, turnMs);
       return await this.#act(act);
     } finally {
+      this.#alone -= 1;
       end();
     }
   }

@@ -7,6 +7,7 @@ import { listSchedules } from '../../adapters/store/resources/schedules.ts';
 import { connectionsMax } from '../../adapters/store/store.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { agentsTree, type Bench, createBench, joinBench, onCron } from '../sync/apply-testkit.ts';
+import { gateOf } from '../in-hand.ts';
 import { fireDue, tick } from './heartbeat.ts';
 
 let bench: Bench;
@@ -286,6 +287,30 @@ test('a schedule in a zone that this runtime does not know is failed, and keeps 
   await routed();
   const next = await fireAt(60);
   assert.deepEqual([next.fired, next.failed], [1, 0], 'it stands still until somebody replays it');
+});
+
+test('what is tried alone comes one by one, and waits for nothing else that is: ticks of others wait for neither', async () => {
+  await bench.apply(
+    agentsTree({ minutely: { triggers: [onCron('* * * * *')] }, other: { triggers: [onCron('* * * * *')] } }),
+  );
+  await bench.db.query(`insert into svc.suspects (kind, id, ends) select 'tick', id, 2 from svc.schedules`);
+  const slow = Promise.withResolvers<void>();
+  const gate = gateOf(bench.ctx);
+  const trying = gate.alone(() => slow.promise);
+  try {
+    // Until others are let in beside it.
+    (await gate.enter())();
+    const begun = performance.now();
+    assert.equal((await fireAt(0)).fired, 0);
+    const ms = performance.now() - begun;
+    assert.ok(ms < 10_000, `after ${Math.round(ms)} ms`);
+  } finally {
+    slow.resolve();
+    await trying;
+  }
+  assert.equal((await fireAt(1)).fired, 1);
+  assert.equal((await fireAt(2)).fired, 1);
+  assert.deepEqual(await times(), [at(0), at(0)]);
 });
 
 test('an archived project does not tick, and nobody waits for it', async () => {

@@ -84,11 +84,13 @@ export async function fireDue(ctx: FlowContext, signal: AbortSignal): Promise<Ti
   const hands = claimed === 0 ? 0 : claimed < batchLimit ? 1 : 2;
   const ended = await Promise.allSettled(Array.from({ length: hands }, rest));
   for (const one of ended) if (one.status === 'rejected') throw one.reason;
-  for (const id of suspects) {
-    if (signal.aborted) break;
-    ctx.runtime.log.warn({ scheduleId: id }, 'heartbeat.tried_alone');
-    await gateOf(ctx).alone(() => turn('tick:alone', id));
-    await clearSuspects(ctx.db, 'tick', [id]);
+  // One at a time, and not behind something else that is tried alone, which may take minutes: the ticks of all others come first
+  // again. It stays due until then.
+  const [suspect] = suspects;
+  if (suspect !== undefined && !signal.aborted && !gateOf(ctx).isTaken) {
+    ctx.runtime.log.warn({ scheduleId: suspect }, 'heartbeat.tried_alone');
+    await gateOf(ctx).alone(() => turn('tick:alone', suspect));
+    await clearSuspects(ctx.db, 'tick', [suspect]);
   }
   if (unasked.size > 0) await enqueueRouting(ctx.db, ctx.ingest, [...unasked]);
   report(ctx, total);
