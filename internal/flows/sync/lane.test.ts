@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { staggerPolls, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { createTestDatabase } from '../../base/testkit/postgres.ts';
 import { syncPortsOf } from '../context.ts';
 import { SyncLane, takeOver } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
@@ -249,6 +250,34 @@ describe('git servers that swallow and trickle', () => {
     assert.deepEqual([word(first['reason']), word(first['condition'])], ['poll', 'unreachable']);
     await syncNow(bench.daemon, 'away-4');
     assert.equal((await runsOf(bench.daemon, 'away-4')).length >= 1, true, 'by hand it is tried all the same');
+  });
+});
+
+describe('a registry of templates that swallows', () => {
+  it('holds up no end of a daemon: the sync that asks it is handed back', async () => {
+    const [registry, database] = [await startDullServer(false), await createTestDatabase()];
+    const file = { templates: [{ scope: '@slow', registry: registry.url }] };
+    const bench = await startBench({ database, config: { file } });
+    let isStopped = false;
+    try {
+      const repo = await bench.repository('slow');
+      await repo.commit({ '.svc/agents/a.yaml': agentFile('a', "imports: '@slow/t@1.0.0/agents/x.yaml'") });
+      const body = { name: 'slow', url: bench.server.url('slow.git'), intervalSeconds: 3600 };
+      assert.equal((await bench.daemon.api('POST', 'P/repositories', body)).status, 201);
+      await until('the registry to be asked', async () => registry.sockets.size > 0);
+      const begun = performance.now();
+      isStopped = true;
+      await bench.stop();
+      const ms = performance.now() - begun;
+      assert.ok(ms < 8_000, `after ${Math.round(ms)} ms`);
+      const runs = await database.db.query('select status, daemon_id as daemon from svc.reconciles');
+      assert.deepEqual(runs.rows, [{ status: 'running', daemon: null }]);
+    } finally {
+      if (!isStopped) await bench.stop();
+      for (const socket of registry.sockets) socket.destroy();
+      registry.server.close();
+      await database.close();
+    }
   });
 });
 

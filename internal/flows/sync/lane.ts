@@ -97,7 +97,7 @@ export class SyncLane {
   readonly #running = new Set<Promise<void>>();
   /** Done with since the last call, and whether the sync broke off. */
   #done = new Map<string, boolean>();
-  #isStopping = false;
+  readonly #draining = new AbortController();
 
   constructor(ctx: FlowContext, log: Logger) {
     this.#ctx = ctx;
@@ -161,10 +161,11 @@ export class SyncLane {
 
   /** Ends what may be ended, leaves it to the next daemon, and resolves when nothing is under way. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
+    const why = new Error('the daemon is shutting down');
     for (const { ending, isApplying } of this.#inHand.values()) {
-      if (!isApplying) ending.abort(new Error('the daemon is shutting down'));
+      if (!isApplying) ending.abort(why);
     }
+    this.#draining.abort(why);
     await Promise.all(this.#running);
     await releaseClaims(this.#ctx.db, this.#ctx.daemonId, this.takeDone().done).catch(() => undefined);
   }
@@ -183,7 +184,7 @@ export class SyncLane {
         this.#running.delete(running);
         this.#inHand.delete(due.id);
         this.#done.set(due.id, isBroken || this.#done.get(due.id) === true);
-        if (present.next === undefined || this.#isStopping) return;
+        if (present.next === undefined || this.#draining.signal.aborted) return;
         this.#begin(present.next, ending.signal.aborted ? since : performance.now());
       });
     this.#running.add(running);
@@ -218,6 +219,7 @@ export class SyncLane {
       reason,
       isAsked: due.isAsked,
       signal,
+      draining: this.#draining.signal,
       health: this.#health,
       ports: this.#ports,
       catalog: this.#catalog,

@@ -28,6 +28,8 @@ export interface SyncTask {
   readonly ends: number;
   /** Aborted when something newer is wanted, or the daemon drains. */
   readonly signal: AbortSignal;
+  /** Aborted when the daemon drains. */
+  readonly draining: AbortSignal;
   readonly reader: SourceReader;
   readonly run: RunRecord;
 }
@@ -38,6 +40,7 @@ export interface TakeOptions {
   /** Somebody asked for it, be it for no more than a look, as who has just added the repository: that waits for no pause. */
   readonly isAsked: boolean;
   readonly signal: AbortSignal;
+  readonly draining: AbortSignal;
   readonly health: HostHealth;
   readonly ports: SyncPorts;
   readonly catalog: CatalogPorts;
@@ -52,7 +55,7 @@ const laneOf = (repositoryId: string): string => `sync:${repositoryId}`;
  * in hand. The reader of a task is to be closed.
  */
 export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<SyncTask | 'gone'> {
-  const { repositoryId, signal, health, ports, catalog } = options;
+  const { repositoryId, signal, draining, health, ports, catalog } = options;
   const found = await repositoryInHand(ctx.db, repositoryId, { daemonId: ctx.daemonId, lane: laneOf(repositoryId) });
   if (found === undefined) return 'gone';
   const { repository, project, connections, waiting, ends } = found;
@@ -72,6 +75,7 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
     request,
     ends,
     signal,
+    draining,
     reader: createReader({
       source: openRepository(ctx, project, repository),
       limited: ports.limited,
