@@ -58,6 +58,16 @@ describe('configuration', () => {
     assert.equal(load({}, [`--config=${path}`]).logLevel, 'debug');
   });
 
+  it('leaves the installation out of a file where the daemon is one that is thrown away', () => {
+    const path = file(
+      'databaseUrl: postgres://h/d\nmasterKeyFile: k\nbaseUrl: https://svc.example\nlisten: :80\nroles: api\ndataDir: d\n' +
+        'logLevel: debug\nnotifications: { receivers: [] }\ncatalog: { presets: [house] }\n',
+    );
+    const { secretEnv: _, ...plain } = load({ SVC_CONFIG: path, SVC_THROWN_AWAY: '1' });
+    const { secretEnv: __, ...alone } = load({ SVC_LOG_LEVEL: 'debug' });
+    assert.deepEqual(plain, { ...alone, file: { catalog: { presets: ['house'] } }, fileDir: dir });
+  });
+
   it('keeps what is richer than a string for whoever reads it', () => {
     const path = file('providers: {errtrack: {baseUrl: https://e.example}}\ntemplates: [{scope: "@a"}]\n');
     assert.deepEqual(load({ SVC_CONFIG: path }).file, {

@@ -74,6 +74,18 @@ export const settings: readonly Setting[] = [
   { key: 'logLevel', env: 'SVC_LOG_LEVEL', flag: 'log-level' },
 ];
 
+/** What makes a daemon one of an installation: the file says it of that one's, and a daemon that is thrown away is none of them. */
+const ofInstallation: ReadonlySet<string> = new Set([
+  ...['dataDir', 'databaseUrl', 'databaseDirectUrl', 'masterKeyFile', 'listen', 'baseUrl', 'roles'],
+]);
+/** Set by `svc dev` for the daemon that it starts. */
+const thrownAway = 'SVC_THROWN_AWAY';
+/** It tells nobody what happens in it either. */
+function withoutReceivers(file: ConfigFile): ConfigFile {
+  const { notifications: _, ...rest } = file;
+  return rest;
+}
+
 /** A value as it was found, with the name under which the user gave it. */
 interface Given {
   readonly value: unknown;
@@ -90,6 +102,7 @@ export function loadConfig(sources: ConfigSources): Config {
   const filePath = flags.get('config') ?? (sources.env['SVC_CONFIG'] || undefined);
   const fileName = flags.has('config') ? '--config' : 'SVC_CONFIG';
   const file = filePath === undefined ? { settings: {}, rest: {} } : readFile(resolve(cwd, filePath), fileName);
+  const isOwn = (sources.env[thrownAway] ?? '') !== '';
   const given = (key: string): Given | undefined => {
     const setting = settings.find((candidate) => candidate.key === key);
     if (setting === undefined) throw new Error(`no setting ${key}`);
@@ -97,11 +110,12 @@ export function loadConfig(sources: ConfigSources): Config {
     if (flag !== undefined) return { value: flag, name: `--${setting.flag}` };
     const env = sources.env[setting.env];
     if (env !== undefined && env !== '') return { value: env, name: setting.env };
-    const own = (file.settings as Record<string, unknown>)[key];
+    const own = isOwn && ofInstallation.has(key) ? undefined : (file.settings as Record<string, unknown>)[key];
     return own === undefined ? undefined : { value: own, name: `${key} in ${filePath}` };
   };
   const fileDir = filePath === undefined ? cwd : dirname(resolve(cwd, filePath));
-  return { ...build(given, sources.env, cwd, file.rest), fileDir, secretEnv: (name) => sources.env[name] };
+  const rest = isOwn ? withoutReceivers(file.rest) : file.rest;
+  return { ...build(given, sources.env, cwd, rest), fileDir, secretEnv: (name) => sources.env[name] };
 }
 
 function build(

@@ -147,6 +147,8 @@ async function startDaemon(call: Call, dataDir: string, stop: AbortSignal): Prom
     ...call.io.env,
     ...(await harnessCommands(call)),
     HOME: call.io.home,
+    // What the file says of the installation whose it is (its database, key and address) is not for this one.
+    SVC_THROWN_AWAY: '1',
   };
   for (const name of notIts) delete env[name];
   const args = [main, '--data-dir', dataDir, '--listen', '127.0.0.1:0', '--log-level', 'warn'];
