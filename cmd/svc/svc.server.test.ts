@@ -354,3 +354,26 @@ test('doctor sends nobody after a missing key while it is the database that is a
     server.close();
   }
 });
+
+test('an agent with one trigger names it, also where the name of the agent ends in a number', async () => {
+  const tree = await mkdtemp(join(tmpdir(), 'svc-numbered-'));
+  try {
+    await mkdir(join(tree, '.svc/agents'), { recursive: true });
+    await writeFile(
+      join(tree, '.svc/agents/a.yaml'),
+      `name: web-2
+harness: harness-a
+environment: { name: numbered, image: { kind: preset, name: base } }
+triggers:
+  - { kind: heartbeat, cron: '0 7 * * *', routing: { kind: spawn } }
+`,
+    );
+    assert.equal((await svc(['apply', tree])).code, 0);
+    for (const name of ['web-2', 'web-2#0', 'web-2-0']) {
+      const shown = await svc(['trigger', 'show', name]);
+      assert.match(shown.stdout, /^trigger: +web-2#0$/m, shown.stderr);
+    }
+  } finally {
+    await rm(tree, { recursive: true, force: true });
+  }
+});

@@ -98,20 +98,21 @@ export const triggerShow: Handler = async (call) => {
   return 0;
 };
 
-/** `AGENT#ORDINAL`; the agent alone where it has one trigger. */
+/** `AGENT#ORDINAL`; the agent alone where it has one trigger; `AGENT-ORDINAL`, as its page says it, where no agent is called so. */
 async function triggerMeant(
   client: Client,
   given: string,
 ): Promise<{ readonly agent: string; readonly ordinal: string }> {
-  const [, agent = given, ordinal] = /^(.+)[#-](\d+)$/.exec(given) ?? [];
-  if (ordinal !== undefined) return { agent, ordinal };
-  const { items } = await client.list(triggers.listTriggers, { query: { agent } });
+  const [, agent = given, sign, ordinal = ''] = /^(.+)([#-])(\d+)$/.exec(given) ?? [];
+  if (sign === '#') return { agent, ordinal };
+  const { items } = await client.list(triggers.listTriggers, { query: { agent: given } });
   const [only, ...more] = items;
-  if (only !== undefined && more.length === 0) return { agent, ordinal: String(only.ordinal) };
-  if (only === undefined) await requireAgent(client, agent);
-  const all = items.map((one) => `${agent}#${one.ordinal}`).join(', ');
+  if (only !== undefined && more.length === 0) return { agent: given, ordinal: String(only.ordinal) };
+  if (only === undefined && sign === '-') return { agent, ordinal };
+  if (only === undefined) await requireAgent(client, given);
+  const all = items.map((one) => `${given}#${one.ordinal}`).join(', ');
   throw new UsageError(
-    `TRIGGER is AGENT#ORDINAL: ${agent} has ${all === '' ? 'no triggers' : all}`,
+    `TRIGGER is AGENT#ORDINAL: ${given} has ${all === '' ? 'no triggers' : all}`,
     '`svc trigger list` shows what each is for',
   );
 }
