@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { appendFile, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
@@ -51,6 +51,26 @@ test('a secret is set, listed, edited, rotated, revealed and deleted', async () 
   assert.equal(JSON.parse(await done(['secret', 'edit', 'wide', '--org', '--no-inject', '--json'])).injection, null);
   await done(['secret', 'delete', 'db']);
   assert.equal((await svc(['secret', 'rotate', 'db', '--from-file', '-'], 'x')).code, 1);
+});
+
+test('what an apply says to do about a secret that goes idle behind an endpoint can be done', async () => {
+  await done(['secret', 'set', 'hook', '--from-file', '-', '--idle-expiry', '60'], 'v');
+  const tree = join(home.path, 'idle');
+  await mkdir(join(tree, '.svc/agents'), { recursive: true });
+  await writeFile(
+    join(tree, '.svc/agents/a.yaml'),
+    `name: idle
+harness: harness-a
+environment: { name: n, image: { kind: preset, name: base } }
+triggers:
+  - { event: webhook.received, endpoint: in, auth: { kind: bearer_token, secretRef: hook }, routing: { kind: spawn } }
+`,
+  );
+  const { stdout, stderr } = await svc(['apply', tree]);
+  const [, verb = ''] = /svc secret (\w+) hook/.exec(stdout + stderr) ?? [];
+  const value = verb === 'set' ? ['--from-file', '-'] : [];
+  const without = JSON.parse(await done(['secret', verb, 'hook', ...value, '--idle-expiry', 'none', '--json'], 'v'));
+  assert.equal(without.idleExpirySeconds, null);
 });
 
 test('a value that was typed as an argument is refused and not said again', async () => {

@@ -64,3 +64,29 @@ test('a command line signs in by a browser, says who it is, opens the console, a
   );
   assert.equal(rows[0]?.n, 0);
 });
+
+test('whoever lacks a permission is told of a command that shows which there are', async (t) => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  const home = await emptyHome();
+  t.after(async () => {
+    await daemon.stop();
+    await home.remove();
+  });
+  const owner = { SVC_DATA_DIR: daemon.dataDir };
+  const done = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await runSvc(home.path, args, { env: owner });
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+  await done('account', 'create', 'reader', '--role', 'member');
+  await done('member', 'set', 'reader', '--role', 'viewer');
+  const { token } = JSON.parse(await done('token', 'create', 'of-reader', '--for', 'reader', '--json'));
+  const env = { SVC_URL: daemon.url, SVC_TOKEN: String(token) };
+  const refused = await runSvc(home.path, ['secret', 'set', 'key', '--from-file', '-'], { env, stdin: 'value' });
+  assert.equal(refused.code, 1);
+  const [, command = ''] = /^`svc ([^`]+)`/m.exec(refused.stderr) ?? [];
+  const shown = await runSvc(home.path, command.split(' '), { env });
+  assert.equal(shown.code, 0, `${refused.stderr}${shown.stderr}`);
+  assert.match(shown.stdout, /"secrets:list"/);
+  assert.doesNotMatch(shown.stdout, /"secrets:write"/);
+});

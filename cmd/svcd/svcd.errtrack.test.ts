@@ -250,6 +250,7 @@ describe('the setup of an error tracker', () => {
       await checks(),
       new RegExp(`setup attempt ${id} of the error tracker is uncertain \\(exchange-unknown\\)`),
     );
+    assert.ok((await checks()).includes(`DELETE ${setupPath}/${id}`), 'what puts it away');
     assert.equal((await at.daemon.api('DELETE', `${setupPath}/${id}`)).status, 200);
     assert.doesNotMatch(await checks(), new RegExp(id));
     const [grant] = await at.options();

@@ -109,6 +109,9 @@ test('the dashboard and the alert rules ask for metrics that are made, and the p
     ...panels.flatMap((panel) => panel.targets.map(({ expr }) => [panel.title, expr] as const)),
   ];
   assert.ok(asked.length > 30);
+  // A label is an id, and commands take names.
+  for (const { alert, annotations } of groups.flatMap((group) => group.rules))
+    assert.doesNotMatch(JSON.stringify(annotations), /`svc [^`]*\{\{/, alert);
   for (const [where, expr] of asked) {
     const names = expr.match(/\bsvc_[a-z_]+/g) ?? [];
     assert.ok(names.length > 0 || expr.startsWith('up{'), where);

@@ -26,8 +26,9 @@ export interface DoctorCheck {
 /** A repository that has not been read for so many of its intervals, and at least a quarter of an hour, is stalled. */
 const stalledIntervals = 20;
 
+/** NAME stands for the repository's. */
 const hints: { readonly [condition in RepoConditionWord]: string } = {
-  'auth-failed': 'check the secret or connection that its auth names, then: svc repo sync',
+  'auth-failed': 'check the secret or connection that its auth names, then: svc repo sync NAME',
   'not-found': 'check the url, and whether the credentials may see the repository',
   moved: 'the detail says where it leads: set the url to the address where the repository is now',
   'ref-missing': 'the branch does not exist (or the repository is empty); push it, or change branch',
@@ -38,7 +39,8 @@ const hints: { readonly [condition in RepoConditionWord]: string } = {
   hostile: 'the tree holds names or objects that are refused; the detail names them',
   'signature-rejected': 'sign the tip with a key of the policy, or change verify',
   corrupt: 'the server, or what stands before it, answers with what git cannot read: try git clone, and git fsck there',
-  stale: 'what the run was to repeat is not stored any more: pin the commit instead, which reads it anew: svc repo pin',
+  stale:
+    'what the run was to repeat is not stored any more: pin the commit instead, which reads it anew: svc repo pin NAME COMMIT',
 };
 
 /** The same of a folder or a repository on the daemon's machine, where no server and no network stands between. */
@@ -50,7 +52,7 @@ const hintsOfPaths: { readonly [condition in RepoConditionWord]?: (name: string)
 
 function hintOf({ name, condition, isPath }: Troubles['conditions'][number]): string {
   const word = condition as RepoConditionWord;
-  return (isPath ? hintsOfPaths[word]?.(name) : undefined) ?? hints[word];
+  return (isPath ? hintsOfPaths[word]?.(name) : undefined) ?? hints[word].replace('NAME', () => name);
 }
 
 const dayMs = 24 * 60 * 60 * 1_000;
@@ -60,7 +62,12 @@ async function signinChecks(ctx: FlowContext, project: ProjectRef): Promise<Doct
   const checks: DoctorCheck[] = [];
   if (isReservedSlug(project.orgSlug)) {
     const message = `the organization ${project.orgSlug} has a name that is an address of the service: its pages cannot be reached`;
-    checks.push({ name: 'slug', status: 'warning', message, hint: 'give the organization another slug' });
+    checks.push({
+      name: 'slug',
+      status: 'warning',
+      message,
+      hint: `give the organization another slug: PATCH /api/v1/orgs/${project.orgSlug} {"slug": …}`,
+    });
   }
   const count = await breakGlassSince(ctx.db, project.orgId, new Date(ctx.runtime.now().getTime() - dayMs));
   if (count > 0) {

@@ -153,7 +153,7 @@ export function checkIdleExpiry(
     code: 'endpoint-idle-expiry',
     severity: 'warning',
     message: `Secret ${at.name} of webhook endpoint ${at.endpoint} has an idle expiry, which requests to the endpoint do not restart`,
-    hint: `Give it an absolute expiry or none, or write it anew in time: svc secret edit ${at.name}`,
+    hint: `Write it anew with an absolute expiry or none: svc secret set ${at.name}`,
   });
 }
 

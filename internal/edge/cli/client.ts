@@ -291,7 +291,7 @@ function hintFor(status: number, code: string | undefined, server: ServerSetting
   if (status === 404 && code === 'not-found')
     return `looked in project ${server.project} of organization ${server.org}`;
   if (status === 401) return 'the token is not valid there: check --token, SVC_TOKEN or client.json';
-  if (status === 403 && code === 'forbidden') return '`svc doctor` shows what this token may do';
+  if (status === 403 && code === 'forbidden') return '`svc whoami --json` shows what this token may do';
   return undefined;
 }
 

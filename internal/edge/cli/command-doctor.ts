@@ -158,7 +158,7 @@ export function clockCheck(skewMs: number): DoctorCheck {
     name,
     status: 'warning',
     message: `this machine is ${durationText(Math.abs(skewMs))} ${direction} the server`,
-    hint: 'set both clocks by NTP: signatures and schedules depend on them',
+    hint: 'set both by NTP; schedules and signatures go by the clock of the database',
   };
 }
 

@@ -72,7 +72,7 @@ export async function readLogin(call: Finder): Promise<LoginFile | undefined> {
 /** Undefined where there is none; throws `Refusal` where it cannot be read. */
 export async function readClientFile(
   path: string,
-  hint = 'start svcd again, it writes the file anew',
+  hint = 'start svcd again, which writes it anew beside an embedded database; else give --url and --token',
 ): Promise<ClientFile | undefined> {
   let text: string;
   try {

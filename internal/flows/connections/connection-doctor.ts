@@ -70,14 +70,19 @@ function told({ kind, id, name, state, reason }: ConsentTrouble): ConsentCheck {
   const why = reason === null ? '' : ` (${reason})`;
   if (kind === 'errtrack-attempt') {
     const message = `setup attempt ${id} of the error tracker is ${state}${why}: its outcome at the provider is not known`;
-    const hint = 'look whether the provider lists the app as installed, then cancel the attempt and connect again';
+    const hint = `look whether the provider lists the app as installed, then connect again: svc connect errtrack; whoever began the attempt puts it away by DELETE /api/v1/connections/errtrack/installations/${id}`;
     return { name: 'setup', status: 'warning', message, hint };
   }
   if (kind === 'errtrack-grant') {
     const message = `the credential of the error-tracking connection ${name} is ${state}: no agent reads with it`;
-    const hint = 'remove the app at the provider, then connect again: svc connect errtrack';
+    const hint = `remove the app at the provider, then connect again: svc connect errtrack (where it says that it is connected, first: svc connection remove ${name})`;
     return { name: 'authorization', status: 'error', message, hint };
   }
   const message = `consent ${id} to connection ${name} is ${state}${why}: what was sent has no answer, and is not sent again`;
-  return { name: 'authorization', status: 'warning', message, hint: `authorize connection ${name} again` };
+  return {
+    name: 'authorization',
+    status: 'warning',
+    message,
+    hint: `consent again: svc connect mcp ${name} --renew, or svc connect provider PROVIDER ${name} --renew`,
+  };
 }

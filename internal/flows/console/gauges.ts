@@ -1,6 +1,6 @@
 // The metrics that tell how the installation stands (docs/reference/metrics.md#gauges), read from the database when somebody asks
 // for the metrics, at most every few seconds. What people have named has no place in them: /metrics asks for no token,
-// so a repository is its id, which `svc repo show` takes.
+// so a repository is its id, which `svc repo list --json` tells.
 
 import { readFile } from 'node:fs/promises';
 import { type Gauges, readGauges } from '../../adapters/store/operations/gauges.ts';

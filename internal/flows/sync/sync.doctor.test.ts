@@ -109,6 +109,14 @@ test('what to do about a source that cannot be read is of a folder where it is o
     'look at the repository with git fsck',
     'the server, or what stands before it, answers with what git cannot read: try git clone, and git fsck there',
   ]);
+  for (const [condition, command] of [
+    ['auth-failed', 'svc repo sync '],
+    ['stale', 'svc repo pin '],
+  ] as const)
+    for (const [at, name] of ['folder', 'remote'].entries()) {
+      const hint = String(((await told(condition)) as string[])[at]);
+      assert.ok(hint.includes(`${command}${name}`), hint);
+    }
   const [ofFolder, ofServer] = (await told('hostile')) as string[];
   assert.equal(ofFolder, ofServer);
 });
