@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
 import { promisify } from 'node:util';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { scriptedAgent } from '../../internal/adapters/harness/harness-testkit.ts';
 import { loadConfig } from '../../internal/base/config/config.ts';
 import type { CodehostSimulator } from '../../internal/base/testkit/codehost-simulator.ts';
@@ -22,6 +22,7 @@ import { createTestDatabase, type TestDatabase } from '../../internal/base/testk
 import { parseArgv } from '../../internal/edge/cli/parse.ts';
 import { globalOptions } from '../../internal/edge/cli/table-global.ts';
 import { commands } from '../../internal/edge/cli/table.ts';
+import { ownTools } from '../../internal/flows/tools/tools.ts';
 import { checkSettings } from '../svcd/daemon.ts';
 import { atCodehost, endDaemons, operated, startCodehost, type World, writePrograms } from './docs-testkit.ts';
 import { callSvc } from './testkit.ts';
@@ -140,6 +141,25 @@ const filesOf = (text: string): [path: string, content: string][] =>
     const [, path = ''] = /^# (\S+\.yaml)$/m.exec(block.slice(0, block.indexOf('\n'))) ?? [];
     return [path, block];
   });
+
+test('an agent that a page shows has something to call under each alias of a connection', () => {
+  const of = ownTools.map((one) => one.of);
+  let seen = 0;
+  for (const [name, text] of pages) {
+    for (const [path, block] of filesOf(text)) {
+      for (const document of path.startsWith('.svc/') ? parseAllDocuments(block) : []) {
+        const { tools } = Object(document.toJS()) as { readonly tools?: object };
+        for (const [alias, tool] of Object.entries(tools ?? {})) {
+          const { kind, provider } = tool as { readonly kind?: string; readonly provider?: string };
+          if (kind !== 'connection') continue;
+          seen += 1;
+          assert.ok(of.includes(`\`kind: connection, provider: ${provider}\``), `${name}: ${alias} has no tool`);
+        }
+      }
+    }
+  }
+  assert.ok(seen >= 2, String(seen));
+});
 
 /** What pages take as given: fragments that an example imports. */
 const fragment =
