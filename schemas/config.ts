@@ -94,7 +94,10 @@ const codehost = v.strictObject({
   webUrl: optional(text(4096, 'Where its repositories are: https://github.com.')),
   mcpUrl: optional(text(4096, "The provider's own tool server.")),
   attachmentHosts: optional(
-    described(v.array(text(260, 'host, or host:port.')), 'Hosts from which attachments are downloaded.'),
+    described(
+      v.array(text(260, 'host, or host:port.')),
+      'Hosts from which attachments are downloaded: github.com, private-user-images.githubusercontent.com, user-images.githubusercontent.com; a list replaces them.',
+    ),
   ),
   writeSpacingMs: optional(count(0, 60_000, 'Writes to one installation go out so far apart: 1000.')),
 });
@@ -142,7 +145,7 @@ const notifications = v.strictObject({
   ),
 });
 const sync = v.strictObject({
-  resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored.')),
+  resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored; 600.')),
 });
 const sources = v.strictObject({
   folders: optional(

@@ -14,14 +14,17 @@ interface Property {
   readonly description?: string;
   readonly properties?: { readonly [name: string]: Property };
   readonly items?: Property;
+  readonly anyOf?: readonly Property[];
 }
 
-const typeOf = ({ type, enum: words, items }: Property): string =>
-  words !== undefined
-    ? words.map((word) => `\`${word}\``).join(', ')
-    : items === undefined
-      ? `${type}`
-      : `${type} of ${items.type}`;
+const typeOf = ({ type, enum: words, items, anyOf }: Property): string =>
+  anyOf !== undefined
+    ? anyOf.map(typeOf).join(' or ')
+    : words !== undefined
+      ? words.map((word) => `\`${word}\``).join(', ')
+      : items === undefined
+        ? `${type}`
+        : `${type} of ${items.type}`;
 
 function rows(schema: Property & { readonly required?: readonly string[] }, prefix = ''): string[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
