@@ -92,7 +92,8 @@ export async function compile(
 async function untilDrained<T>({ draining }: SyncTask, work: Promise<T>): Promise<T> {
   const drained = Promise.withResolvers<never>();
   const end = (): void => drained.reject(draining.reason);
-  draining.addEventListener('abort', end, { once: true });
+  if (draining.aborted) end();
+  else draining.addEventListener('abort', end, { once: true });
   // How it ends once it was given up is nobody's business any more.
   work.catch(() => undefined);
   try {
