@@ -145,6 +145,19 @@ test('a connection is added with files, listed and removed', async () => {
   assert.equal((await svc(['connection', 'remove', 'gh'])).code, 1);
 });
 
+test('a connection of each provider is added at an address of its own, and moved to another', async () => {
+  const shown = async (name: string): Promise<unknown> =>
+    JSON.parse(await done(['connection', 'show', name, '--json'])).config.apiUrl;
+  for (const provider of ['codehost', 'tracker', 'chat']) {
+    const at = (path: string): string[] => ['--api-url', `https://${provider}.example/${path}`];
+    await done(['connection', 'add', provider, provider, '--from-file', '-', ...at('v1')], 'hush');
+    assert.equal(await shown(provider), `https://${provider}.example/v1`);
+    await done(['connection', 'edit', provider, ...at('v2')]);
+    assert.equal(await shown(provider), `https://${provider}.example/v2`);
+    await done(['connection', 'remove', provider]);
+  }
+});
+
 test('keys are rotated with a key that was appended to the file, and the old version is retired', async () => {
   await done(['secret', 'set', 'kept', '--from-file', '-', '--unprotected'], 'kept value');
   await appendFile(daemon.ctx.config.masterKeyFile, `2:${randomBytes(32).toString('base64')}\n`);

@@ -33,12 +33,12 @@ const providers: { readonly [provider: string]: ProviderShape } = {
   tracker: {
     secret: ['webhookSecret', 'webhook secret'],
     files: { 'api-key-file': 'apiKey' },
-    config: { 'bot-user-id': 'botUserId' },
+    config: { 'api-url': 'apiUrl', 'bot-user-id': 'botUserId' },
   },
   chat: {
     secret: ['signingSecret', 'signing secret'],
     files: { 'bot-token-file': 'botToken' },
-    config: { 'bot-user-id': 'botUserId', 'workspace-id': 'workspaceId' },
+    config: { 'api-url': 'apiUrl', 'bot-user-id': 'botUserId', 'workspace-id': 'workspaceId' },
   },
   // Made by `svc connect mcp`; here for its credentials.
   mcp: { secret: ['clientSecret', 'client secret'], files: {}, config: {} },

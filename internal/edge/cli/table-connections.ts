@@ -23,7 +23,7 @@ const credentialFiles: readonly OptionSpec[] = [
   { name: 'bot-token-file', type: 'string', value: 'FILE', help: 'chat: bot token', completes: 'file' },
 ];
 const settings: readonly OptionSpec[] = [
-  { name: 'api-url', type: 'string', value: 'URL', help: 'codehost: address of its API' },
+  { name: 'api-url', type: 'string', value: 'URL', help: 'address of its API (default: the provider’s own)' },
   { name: 'app-id', type: 'string', value: 'ID', help: 'codehost: application id' },
   { name: 'installation-id', type: 'string', value: 'ID', help: 'codehost: installation id' },
   { name: 'bot-login', type: 'string', value: 'LOGIN', help: 'codehost: the application’s bot' },
