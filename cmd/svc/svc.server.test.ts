@@ -377,3 +377,14 @@ triggers:
     await rm(tree, { recursive: true, force: true });
   }
 });
+
+test('what an edit says to do next can be done, also where the repository is suspended', async () => {
+  await json('repo', 'add', 'edited', '--path', fleet, '--suspend');
+  for (const change of [['--suspend'], ['--interval', '5m']]) {
+    const { stdout } = await svc(['repo', 'edit', 'edited', ...change]);
+    const [, command = ''] = /`svc ([^`]+)`/.exec(stdout) ?? [];
+    assert.equal((await svc(command.split(' '))).code, 0, `${stdout}${command}`);
+    assert.equal((await svc(['repo', 'suspend', 'edited'])).code, 0);
+  }
+  assert.equal((await svc(['repo', 'remove', 'edited', '--yes'])).code, 0);
+});

@@ -48,15 +48,16 @@ export const repoAdd: Handler = async (call) => {
   const repository = await client.call(api.createRepository, { body });
   if (call.flag('wait') && !suspended) {
     if (!call.json) for (const line of found) call.screen.note(line);
-    const params = { name: repository.name };
-    const start = () => client.call(api.syncRepository, { params });
-    return syncAndWait(call, client, repository.name, start, timeoutSeconds);
+    const { name } = repository;
+    const start = () => client.call(api.syncRepository, { params: { name } });
+    return syncAndWait(call, client, name, start, timeoutSeconds);
   }
-  const { name } = repository;
-  const next = suspended ? `\`svc repo resume ${name}\` begins` : `\`svc repo sync ${name} --wait\` shows`;
-  call.screen.emit(repository, () => [...found, `added ${name}; ${next} its first run`].join('\n'));
+  call.screen.emit(repository, () => [...found, `added ${next(repository)} its first run`].join('\n'));
   return 0;
 };
+
+const next = ({ name, suspended }: Repository): string =>
+  `${name}; ${suspended ? `\`svc repo resume ${name}\` begins` : `\`svc repo sync ${name} --wait\` shows`}`;
 
 /** Whether the daemon reads the disk of this machine. */
 const isHere = ({ server }: Client): boolean => /^(?:localhost|127\.|\[::1\])/.test(new URL(server.url).host);
@@ -156,7 +157,7 @@ export const repoEdit: Handler = async (call) => {
   if (Object.keys(body).length === 0) throw new UsageError('nothing to change was given');
   const client = await connect(call);
   const repository = await client.call(api.updateRepository, { params: { name }, body });
-  call.screen.emit(repository, () => `changed ${name}; \`svc repo sync ${name} --wait\` shows its next run`);
+  call.screen.emit(repository, () => `changed ${next(repository)} its next run`);
   return 0;
 };
 
@@ -364,8 +365,7 @@ async function lookFirst(call: Call, client: Client, word: Action): Promise<numb
 
 export const repoRemove: Handler = async (call) => {
   const client = await connect(call);
-  const name = call.arg('NAME');
-  const keepResources = call.flag('keep-resources');
+  const [name, keepResources] = [call.arg('NAME'), call.flag('keep-resources')];
   const query = { keepResources: keepResources || undefined };
   const look = async () =>
     (await client.call(api.deleteRepository, { params: { name }, query: { ...query, ...dryRun } })) as DryRun;

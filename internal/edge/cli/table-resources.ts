@@ -40,8 +40,8 @@ const repoSettings: readonly OptionSpec[] = [
   { name: 'plan-comment', type: 'string', value: 'on|off', help: 'comment plans on pull requests (default on)' },
   { name: 'plan-check', type: 'string', value: 'on|off', help: 'a check with the plan on pull requests (default on)' },
   { name: 'plan-forks', type: 'string', value: 'on|off', help: 'plans on pull requests of forks too (default off)' },
-  { name: 'suspend', type: 'flag', help: 'register it without syncing' },
 ];
+const suspend = (help: string): OptionSpec => ({ name: 'suspend', type: 'flag', help });
 
 const wait: OptionSpec = {
   name: 'wait',
@@ -71,6 +71,7 @@ const repoCommands: readonly CommandSpec[] = [
     args: [nameArg],
     options: [
       ...repoSettings,
+      suspend('register it without syncing'),
       { name: 'no-probe', type: 'flag', help: 'add it without a look at its server first' },
       wait,
       timeout,
@@ -82,7 +83,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'edit'],
     summary: 'change a repository: what is given replaces what it has, the rest stays',
     args: [nameArg],
-    options: repoSettings,
+    options: [...repoSettings, suspend('no syncs until it is resumed')],
     load: async () => (await repo()).repoEdit,
   },
   {
