@@ -55,6 +55,13 @@ function curlOf({ ingestUrl, auth }: Endpoint): string {
   return `BODY=${body}; ${plain} -H "x-svc-signature-256: $(printf %s "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f1)" -d "$BODY"`;
 }
 
+/** What a proof does not say. */
+const proofNotes: { readonly [kind in NonNullable<Endpoint['auth']>['kind']]: string } = {
+  none: 'Whoever knows the address can post to it.',
+  bearer_token: 'Whoever has the secret can post to it.',
+  hmac_sha256: 'The signature covers the body alone.',
+};
+
 export function Detail({ place, id }: PageProps): Markup {
   const path = `${place.api}/endpoints/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<Endpoint>('GET', path, { signal }), path);
@@ -84,7 +91,7 @@ function Whole(props: {
       <div><dt>Address</dt><dd><code>${endpoint.ingestUrl}</code> <${Copy} text=${endpoint.ingestUrl} label="Copy" /></dd></div>
       <div><dt>Proof</dt><dd>${auth === null ? 'none yet' : auth.kind.replaceAll('_', ' ')}${auth?.secretRef === undefined ? null : html` with secret <a href=${pageHref(place, 'secrets')}>${auth.secretRef}</a>`}</dd></div></dl>
     <h2>Post to it</h2><pre tabIndex=${0} role="region" aria-label="Command that posts an event">${curl}</pre><p><${Copy} text=${curl} label="Copy curl" /></p>
-    <p class="empty">${auth?.kind === 'none' ? 'Whoever knows the address can post to it.' : 'The signature covers the body alone.'} Only <code>dedupKey</code> stops a replay.</p>
+    <p class="empty">${auth === null ? null : proofNotes[auth.kind]} Only <code>dedupKey</code> stops a replay.</p>
     <h2>Triggers ${triggers.length}</h2>
     ${
       triggers.length === 0
