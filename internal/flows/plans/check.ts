@@ -16,8 +16,8 @@ import { diagnosticText, headline, type PullText, summaryText } from './text.ts'
 import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 const permissions: Permissions = { checks: 'write' };
-/** Of the provider: annotations a request, and characters. */
-const most = { annotations: 50, title: 255, message: 16_000 } as const;
+/** Of the provider: annotations a request, and characters. `counted`: more than a check can have. */
+const most = { annotations: 50, title: 255, message: 16_000, counted: 1_000_000 } as const;
 
 /** A check of an earlier head that nobody concluded is ended. */
 export async function dropOldCheck(publication: PlanPublication): Promise<void> {
@@ -90,6 +90,8 @@ async function recount(publication: PlanPublication): Promise<void> {
   const codehost = codehostCallOf(hub, row.fullName, permissions);
   const check = objectAt(await codehost.json(`/check-runs/${row.checkId ?? ''}`));
   const count = Number(objectAt(check['output'])['annotations_count'] ?? 0);
+  // What is no count says nothing: behind one below none, no part would ever be the last.
+  if (!Number.isSafeInteger(count) || count < 0 || count > most.counted) return;
   if (count !== row.checkAnnotated) await publication.save({ checkAnnotated: count });
 }
 

@@ -96,6 +96,28 @@ describe('what a pull request is told', () => {
     assert.deepEqual(bench.sim.schemaRefusals, []);
   });
 
+  it('ends also where the host tells of fewer annotations than none, behind a telling that broke off', async () => {
+    const repo = await bench.follow('odd-count');
+    await bench.quiet();
+    const wrong = (n: number) => [`.svc/agents/odd${n}.yaml`, agentFile(`odd${n}`, 'mounts: none')];
+    const files = Object.fromEntries(Array.from({ length: 60 }, (_, n) => wrong(n))) as { [path: string]: string };
+    let changes = 0;
+    bench.sim.fault = ({ method, path }) => {
+      if (!/\/check-runs\/\d+$/.test(path)) return null;
+      if (method === 'GET') return { kind: 'after', status: 200, body: '{"output":{"annotations_count":-1}}' };
+      changes += 1;
+      return changes === 1 ? { kind: 'status', status: 502 } : null;
+    };
+    const { head } = await bench.pull(repo, { branch: 'topic', files });
+    await until('the check to be concluded', async () => {
+      assert.ok(changes < 20, 'the check is changed again and again');
+      return checksOf(repo, head)[0]?.fields['conclusion'] === 'failure';
+    });
+    await bench.quiet();
+    bench.sim.fault = () => null;
+    assert.equal(checksOf(repo, head)[0]?.annotations.length, 60);
+  });
+
   it('plans a change of what is read above the directory that the tree begins at, with its mistakes at their places', async () => {
     const repo = await bench.follow('above', { root: 'deploy' });
     await repo.git.commit({
