@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { createLog } from '../../base/log/log.ts';
 import { trackerKey, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
@@ -92,6 +94,30 @@ describe('tools of a tracker', () => {
     assert.match((await call('issue_update', { issue: 'ABC-1', addLabels: ['BUG'] })).text, /^refused: addLabels: /);
     assert.match((await call('issue_update', { issue: 'ABC-1', assignee: 'nobody' })).text, /^not-found: assignee: /);
     assert.equal(sim.writes, before);
+  });
+
+  it('take a row without a name for none, so that one among others ends no change', async (t) => {
+    const page = { hasNextPage: false };
+    const members = { nodes: [{ id: 'm', name: null }, null, 7, { id: 'a', name: 'Ada' }], pageInfo: page };
+    const issue = { id: 'i', team: { id: 'team', members } };
+    const rude = createServer((_, response) => void response.end(JSON.stringify({ data: { issue } })));
+    await new Promise<void>((resolve) => rude.listen(0, '127.0.0.1', resolve));
+    t.after(() => rude.close());
+    const apiUrl = `http://127.0.0.1:${(rude.address() as AddressInfo).port}`;
+    const made = {
+      provider: 'tracker',
+      name: 'rude',
+      config: { apiUrl },
+      credentials: { webhookSecret: 'another', apiKey: trackerKey },
+    };
+    const { status, body } = await bench.daemon.api('POST', 'P/connections', made);
+    assert.equal(status, 201, JSON.stringify(body));
+    const tool = { kind: 'connection', provider: 'tracker', connection: 'rude' };
+    await bench.apply({ other: { tools: { issues: tool } } });
+    const other = await bench.start('other');
+    const asked = (assignee: string) => other.call('issue_update', { issue: 'i', assignee }, 'issues');
+    assert.match((await asked('nobody')).text, /^not-found: assignee: /);
+    assert.equal((await asked('ada')).isError, false);
   });
 
   it('wait for a limit, and leave no key in any log', async () => {

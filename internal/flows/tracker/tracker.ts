@@ -200,7 +200,7 @@ async function allNamed(
   let after: Json = null;
   for (let pages = 0; pages < pagesMost; pages += 1) {
     const found = objectAt(at(await tracker.read(of.query, { ...of.variables, after })));
-    rows.push(...(listAt(found['nodes']).map(objectAt) as unknown as Named[]));
+    for (const node of listAt(found['nodes'])) rows.push(...namedOf(objectAt(node)));
     const { hasNextPage, endCursor } = objectAt(found['pageInfo']);
     if (hasNextPage !== true) return rows;
     after = endCursor ?? null;
@@ -352,6 +352,13 @@ export interface Named {
   readonly name: string;
   readonly displayName?: string;
   readonly email?: string;
+}
+
+/** A row of the provider's, where it has an id and a name. */
+function namedOf(row: JsonObject): Named[] {
+  const [id, name, displayName, email] = ['id', 'name', 'displayName', 'email'].map((key) => textAt(row[key]));
+  if (id === undefined || name === undefined) return [];
+  return [{ id, name, ...(displayName !== undefined && { displayName }), ...(email !== undefined && { email }) }];
 }
 
 /** The id that a name means: an id, else exactly that name, else in any case. Throws Fault `not-found`, `refused`. */
