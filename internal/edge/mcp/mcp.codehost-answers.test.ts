@@ -16,6 +16,7 @@ const tools = [
   'list_pull_requests',
   'pull_request_read',
   'search_code',
+  'set_repository_secret',
 ];
 const get = { ...at, issue_number: 1, method: 'get' };
 
@@ -76,6 +77,16 @@ describe('an answer of the code host', () => {
     const input = { ...at, pullNumber: 1, method: 'get_diff' };
     const { value, text } = await seat.call('pull_request_read', input, 'code');
     assert.equal(value['more'], true, text);
+  });
+
+  it('that is no key to seal a secret for ends the call, and nothing is written', async () => {
+    bench.sim.fault = ({ path }) =>
+      path.endsWith('/public-key') ? { kind: 'after', status: 200, body: '{"key_id":"1","key":"AAAA"}' } : null;
+    const input = { ...at, secret_name: 'DEPLOY', value: 'v' };
+    const { text } = await seat.call('set_repository_secret', input, 'code');
+    assert.match(text, /^provider-unavailable: .*nothing was done$/);
+    const { body } = await bench.daemon.api('GET', `P/sessions/${seat.session}/calls?limit=1`);
+    assert.equal((body['items']?.[0] as unknown as { status: string } | undefined)?.status, 'refused');
   });
 
   it('that is a page of whatever stands before it is no list without items', async () => {

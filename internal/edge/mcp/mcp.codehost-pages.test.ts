@@ -1,6 +1,7 @@
 // What the code host tells in pages reaches a session whole, or the answer says that there is more.
 
 import assert from 'node:assert/strict';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, it } from 'node:test';
 import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
 import type { RpcAnswer, Seat } from './mcp-testkit.ts';
@@ -65,6 +66,32 @@ describe('what a code host tells in pages', () => {
     const many = await done('get_job_logs', { run_id: 8, failed_only: true });
     const logs = many['logs'] as unknown as readonly object[];
     assert.deepEqual([many['failed_jobs'], logs.length, many['more']], [25, 20, true]);
+  });
+
+  it('is the end of a log, and holds up nobody where that is made of line breaks', async () => {
+    const log = Buffer.alloc(60_000_000, '\n').toString('latin1');
+    const of = (id: number, text: string) => ({
+      ...{ id, name: `job ${id}`, status: 'completed', conclusion: 'failure' },
+      log: text,
+    });
+    run(10, [of(4_001, log), of(4_002, '\n'), of(4_003, 'a\nb\n'), of(4_004, '')]);
+    const delay = monitorEventLoopDelay({ resolution: 10 });
+    delay.enable();
+    const told = await done('get_job_logs', { job_id: 4_001, tail_lines: 3 });
+    delay.disable();
+    assert.deepEqual([told['logs_content'], told['original_length']], ['\n\n', 60_000_001]);
+    assert.ok(delay.max / 1e6 < 2_000, `the event loop stood still for ${Math.round(delay.max / 1e6)} ms`);
+    for (const [id, lines, text, count] of [
+      [4_002, 1, '', 2],
+      [4_002, 5, '\n', 2],
+      [4_003, 1, '', 3],
+      [4_003, 2, 'b\n', 3],
+      [4_003, 9, 'a\nb\n', 3],
+      [4_004, 1, '', 1],
+    ] as const) {
+      const short = await done('get_job_logs', { job_id: id, tail_lines: lines });
+      assert.deepEqual([short['logs_content'], short['original_length']], [text, count], `${id} ${lines}`);
+    }
   });
 
   it('leads from the statuses of a pull request to the others', async () => {

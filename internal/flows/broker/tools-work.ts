@@ -1,6 +1,7 @@
 // Tools about workflows and about secrets of a repository.
 
 import { type ApiAnswer, fetchSigned, sealSecret } from '../../adapters/providers/codehost/codehost.ts';
+import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -16,6 +17,10 @@ const actionsRead = (): readonly Want[] => ['actions:read'];
 const actionsWrite = (): readonly Want[] => ['actions:write'];
 const logBytesMax = 64 * 1024 * 1024;
 const logsMax = 20;
+const logCharsMax = 300_000;
+const newline = 0x0a;
+/** Bytes that are looked at between two turns of whoever else there is. */
+const sliceBytes = 4_194_304;
 const jobPagesMax = 30;
 
 const gets: { readonly [method: string]: (id: string) => string } = {
@@ -74,9 +79,32 @@ function actionsList(codehost: CodehostCall, input: JsonObject): Promise<Json> {
 
 async function logOf(codehost: CodehostCall, job: number, lines: number): Promise<JsonObject> {
   const { bytes } = await signedText(codehost, `/actions/jobs/${job}/logs`);
-  const all = bytes.toString('utf8').split('\n');
-  const kept = all.slice(-lines).join('\n');
-  return { job_id: job, logs_content: kept.slice(-300_000).toWellFormed(), original_length: all.length };
+  const kept = bytes.subarray(Math.max(beginOf(bytes, lines), bytes.length - 4 * logCharsMax)).toString('utf8');
+  return {
+    job_id: job,
+    logs_content: kept.slice(-logCharsMax).toWellFormed(),
+    original_length: await linesOf(bytes),
+  };
+}
+
+// Whoever runs a job writes its log, which may be made of line breaks: nothing is made of each.
+
+/** Where the last lines of a log begin. */
+function beginOf(log: Buffer, lines: number): number {
+  let start = log.length + 1;
+  for (let left = lines; left > 0 && start > 0; left -= 1)
+    start = start < 2 ? 0 : log.lastIndexOf(newline, start - 2) + 1;
+  return start;
+}
+
+/** How many lines a log has; others have their turn meanwhile. */
+async function linesOf(log: Buffer): Promise<number> {
+  let count = 1;
+  for (let from = 0; from < log.length; from += sliceBytes) {
+    for (let at = from; at < log.length && at < from + sliceBytes; at += 1) if (log[at] === newline) count += 1;
+    await yieldToEventLoop();
+  }
+  return count;
 }
 
 /** A run has a job for each place of its matrix, which may be several pages. */
@@ -100,7 +128,7 @@ async function jobLogs(codehost: CodehostCall, input: JsonObject): Promise<Json>
   const logs: JsonObject[] = [];
   // A model reads all of them: each gets its share, its end being what tells.
   const told = failed.slice(0, logsMax);
-  const share = Math.floor(300_000 / Math.max(1, told.length));
+  const share = Math.floor(logCharsMax / Math.max(1, told.length));
   for (const job of told) {
     const log = await logOf(codehost, Number(job['id']), lines);
     logs.push({

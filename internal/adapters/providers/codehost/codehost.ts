@@ -3,6 +3,7 @@
 // never looks at a project, a repository row or a trigger. The provider's own words end in this room.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { outsideFault } from '../../../domain/outside.ts';
 
 export { installationChangeOf, installationOf, readInstallation } from './installation.ts';
 export { type CodehostDelivery, mentionedAs, normalize } from './normalize.ts';
@@ -35,12 +36,13 @@ export function verifySignature(rawBody: Uint8Array, header: string | undefined,
 // A secret of a repository as the code host takes it: a sealed box for the repository's public key (X25519,
 // XSalsa20-Poly1305, a nonce of BLAKE2b), which Node's own crypto cannot make.
 
-/** `publicKey`: base64, 32 bytes. Answers in base64. Throws where the key is none. */
+/** `publicKey`: base64, 32 bytes. Answers in base64. Throws Fault `provider-unavailable` where the key is none. */
 export async function sealSecret(value: string, publicKey: string): Promise<string> {
   // Loaded by the first that needs it: most daemons never do, and it would cost each of their starts.
   const { default: sodium } = await import('libsodium-wrappers');
   await sodium.ready;
   const key = Buffer.from(publicKey, 'base64');
-  if (key.length !== sodium.crypto_box_PUBLICKEYBYTES) throw new Error('the public key of the repository is none');
+  if (key.length !== sodium.crypto_box_PUBLICKEYBYTES)
+    throw outsideFault('provider-unavailable', 'the code host gave no key to seal for; nothing was done');
   return Buffer.from(sodium.crypto_box_seal(Buffer.from(value, 'utf8'), key)).toString('base64');
 }
