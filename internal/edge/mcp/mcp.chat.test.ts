@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chatToken, type ChatSimulator } from '../../base/testkit/chat-simulator.ts';
@@ -148,6 +151,34 @@ describe('chat tools', () => {
       await bench.daemon.ctx.db.query('delete from svc.provider_limits');
     }
     sim.retryAfter = 1;
+  });
+
+  it('look for a message that an answer names as none can be named', async (t) => {
+    const ts = randomBytes(4_000).toString('base64url');
+    let key: unknown;
+    let name = ts;
+    const rude = createServer(async (request, response) => {
+      const form = new URLSearchParams(await text(request));
+      const metadata = { event_payload: { key } };
+      if (form.has('metadata')) key = JSON.parse(form.get('metadata') ?? '').event_payload.key;
+      const messages = [{ ts: name, metadata }];
+      response.end(JSON.stringify({ ok: true, team_id: ts, user_id: 'U', channel: ts, ts, messages }));
+    });
+    await new Promise<void>((resolve) => rude.listen(0, '127.0.0.1', resolve));
+    t.after(() => rude.close());
+    const apiUrl = `http://127.0.0.1:${(rude.address() as AddressInfo).port}`;
+    const credentials = { signingSecret: 'another', botToken: chatToken };
+    const made = { provider: 'chat', name: 'rude', config: { apiUrl }, credentials };
+    const { status, body } = await bench.daemon.api('POST', 'P/connections', made);
+    assert.equal(status, 201, JSON.stringify(body));
+    const auth = { kind: 'connection', provider: 'chat', connection: 'rude' };
+    await bench.apply({ rude: { tools: { chat: { ...chatTool, auth } } } });
+    const other = await bench.start('rude');
+    const said = () => other.call('chat_send', { channelId: 'C1', text: 'hi' }, 'chat');
+    assert.match((await said()).text, /^outcome-unknown: /);
+    name = '1700000000.000001';
+    const { value } = await said();
+    assert.deepEqual(value, { provider: 'slack', channelId: 'C1', threadId: name, messageId: name });
   });
 
   it('read the files of a thread, which are put into the sandbox, from the provider’s hosts alone', async () => {

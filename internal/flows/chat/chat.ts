@@ -4,7 +4,7 @@
 // does not name.
 
 import type { ToolInput } from '../../../schemas/tool-input.ts';
-import { outsideFault } from '../../domain/outside.ts';
+import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
 import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import { connectionById } from '../../adapters/store/secrets/credentials.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
@@ -17,7 +17,7 @@ import { type Call, performRead, performWrite, refusedBefore, type Step, type Wr
 import type { Found, SoughtStep } from '../ports.ts';
 import { withFiles } from './files.ts';
 import { messageOf } from './message.ts';
-import { chatConnection, ChatRoom, product } from './room.ts';
+import { chatConnection, ChatRoom, nameIn, product } from './room.ts';
 import { searchChat } from './search.ts';
 
 export { chatConnection, ChatRoom } from './room.ts';
@@ -142,7 +142,12 @@ export function postMessage(room: ChatRoom, step: Step, of: Saying): Promise<Sai
       metadata: { event_type: 'svc_message', event_payload: { key: callId } },
     },
     probe: { kind: 'message', workspaceId, channelId, ...(threadId !== undefined && { threadId }), since },
-    shape: (result) => saidOf(textAt(result['channel']) ?? channelId, threadId, textAt(result['ts']) ?? ''),
+    shape: (result) => {
+      const messageId = nameIn(result['ts']);
+      // It was said, and who looks for it finds under what name.
+      if (messageId === undefined) throw new OutcomeUnknown('an answer that names no message');
+      return saidOf(nameIn(result['channel']) ?? channelId, threadId, messageId);
+    },
   });
 }
 
@@ -261,7 +266,7 @@ async function findMessage(
     const hit = listAt(result['messages'])
       .map(objectAt)
       .find((one) => objectAt(objectAt(one['metadata'])['event_payload'])['key'] === key);
-    if (hit !== undefined) return textAt(hit['ts']);
+    if (hit !== undefined) return nameIn(hit['ts']);
     cursor = textAt(objectAt(result['response_metadata'])['next_cursor']);
     if (cursor === undefined || cursor === '') return undefined;
   }

@@ -7,6 +7,7 @@ import { isUsable } from '../../domain/connection.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
+import { isPlain } from '../../domain/text.ts';
 import type { FlowContext } from '../context.ts';
 import { type Step, withinLimits } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
@@ -26,6 +27,13 @@ export interface Workspace {
   readonly workspaceId: string;
   readonly botUserId: string | undefined;
 }
+/** What the provider calls a workspace, a person, a channel or a message; undefined for what can be the name of none. */
+export const nameIn = (value: Json | undefined): string | undefined => {
+  const text = textAt(value);
+  return text !== undefined && text !== '' && text.length <= nameCharsMax && isPlain(text) ? text : undefined;
+};
+const nameCharsMax = 255;
+
 type Args = { readonly [name: string]: Json | undefined };
 
 const workspaces = new WeakMap<object, Map<string, Workspace>>();
@@ -67,8 +75,8 @@ export class ChatRoom {
     if (before !== undefined) return before;
     const told = await this.read('auth.test', {});
     const found = {
-      workspaceId: workspaceId ?? textAt(told['team_id']) ?? '',
-      botUserId: botUserId ?? textAt(told['user_id']),
+      workspaceId: workspaceId ?? nameIn(told['team_id']) ?? '',
+      botUserId: botUserId ?? nameIn(told['user_id']),
     };
     if (known.size > 1_000) known.clear();
     known.set(key, found);
