@@ -21,6 +21,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
 import { sha256 } from '../../base/hash.ts';
+import { startTrickle } from '../../base/testkit/trickle.ts';
 import { type ArchiveSealer, DirectoryStore, type ObjectStore, S3Store, SharedArchives } from './objects.ts';
 import { emptySha256, signed } from './s3-sign.ts';
 
@@ -335,4 +336,15 @@ test('a list of a store whose entries do not end is gone through in a time that 
   assert.deepEqual(await store.list(), [{ key: name(1), bytes: 7, at: Date.UTC(2026, 0, 1) }]);
   const ms = performance.now() - since;
   assert.ok(ms < 1_000, `it took ${Math.round(ms)} ms`);
+});
+
+test('an answer of a store that trickles is given up, to a list as well as in the midst of an archive', async (t) => {
+  const { url: endpoint, wholes } = await startTrickle(t);
+  const store = new S3Store({ endpoint, bucket: 'bucket', region: 'eu-1', prefix: '', keys, now: Date.now });
+  t.after(() => store.close());
+  await assert.rejects(store.list(), { name: 'TimeoutError' });
+  const stream = await store.get(name(1));
+  assert.ok(stream !== null);
+  await assert.rejects(stream.toArray(), { name: 'TimeoutError' });
+  assert.equal(wholes(), 0);
 });

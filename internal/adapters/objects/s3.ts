@@ -20,6 +20,8 @@ export interface S3Settings {
 
 const connectMs = 5_000;
 const silentMs = 60_000;
+/** Of all of a call, for an answer that trickles is never silent; `object`: of one that carries an object, which others wait for. */
+const wholeMs = { call: 60_000, object: 900_000 } as const;
 const answerBytes = 4 * 1024 * 1024;
 /** A thousand objects each. */
 const pagesMax = 100;
@@ -35,7 +37,7 @@ export class S3Store implements ObjectStore {
   }
 
   async get(key: string): Promise<Readable | null> {
-    const { statusCode, body } = await this.#call('GET', this.#path(key));
+    const { statusCode, body } = await this.#call('GET', this.#path(key), { wholeMs: wholeMs.object });
     if (statusCode === 200) return body;
     const why = await textOf(body);
     if (statusCode === 404) return null;
@@ -46,7 +48,7 @@ export class S3Store implements ObjectStore {
     const headers = { 'content-length': String(bytes), 'content-type': 'application/octet-stream' };
     const body = createReadStream(path);
     try {
-      await this.#expect('PUT', this.#path(key), [200, 201, 204], { sha256, headers, body });
+      await this.#expect('PUT', this.#path(key), [200, 201, 204], { sha256, headers, body, wholeMs: wholeMs.object });
     } finally {
       body.destroy();
     }
@@ -108,6 +110,7 @@ export class S3Store implements ObjectStore {
       path: url.pathname + (query.length === 0 ? '' : `?${query.join('&')}`),
       method,
       headers,
+      signal: AbortSignal.timeout(more.wholeMs ?? wholeMs.call),
       ...(more.body !== undefined && { body: more.body }),
     });
   }
@@ -123,6 +126,7 @@ interface CallMore {
   readonly sha256?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Readable;
+  readonly wholeMs?: number;
 }
 
 async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
