@@ -13,5 +13,8 @@ export function withoutEnd(text: string, of: string): string {
   return text.slice(0, end);
 }
 
+/** Whether a text is a credential that a header can carry: one that was copied with the end of its line is none. */
+export const isCredential = (text: unknown): text is string => typeof text === 'string' && /^[\x21-\x7e]+$/.test(text);
+
 /** Whether a text can be kept, and said again as it was said: it has whole characters alone, and no control characters. */
 export const isPlain = (text: string): boolean => text.isWellFormed() && !/\p{Cc}/u.test(text);

@@ -179,6 +179,11 @@ describe('chat tools', () => {
     name = '1700000000.000001';
     const { value } = await said();
     assert.deepEqual(value, { provider: 'slack', channelId: 'C1', threadId: name, messageId: name });
+    // As it is where a line was copied with its end.
+    const worn = { credentials: { botToken: `${chatToken}\n` } };
+    const set = await bench.daemon.api('PUT', 'P/connections/rude/credentials', worn);
+    assert.equal(set.status, 200, JSON.stringify(set.body));
+    assert.match((await said()).text, /^credential-refused: .*nothing was done$/);
   });
 
   it('read the files of a thread, which are put into the sandbox, from the provider’s hosts alone', async () => {

@@ -118,6 +118,10 @@ describe('tools of a tracker', () => {
     const asked = (assignee: string) => other.call('issue_update', { issue: 'i', assignee }, 'issues');
     assert.match((await asked('nobody')).text, /^not-found: assignee: /);
     assert.equal((await asked('ada')).isError, false);
+    const worn = { credentials: { apiKey: `${trackerKey}\n` } };
+    const set = await bench.daemon.api('PUT', 'P/connections/rude/credentials', worn);
+    assert.equal(set.status, 200, JSON.stringify(set.body));
+    assert.match((await asked('ada')).text, /^credential-refused: .*nothing was done$/);
   });
 
   it('wait for a limit, and leave no key in any log', async () => {

@@ -7,7 +7,7 @@ import { isUsable } from '../../domain/connection.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import { isPlain } from '../../domain/text.ts';
+import { isCredential, isPlain } from '../../domain/text.ts';
 import type { FlowContext } from '../context.ts';
 import { type Step, withinLimits } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
@@ -90,8 +90,11 @@ export class ChatRoom {
   #send(method: string, args: Args, isWrite: boolean): Promise<JsonObject> {
     const { ctx, connection } = this;
     const token = connectionSecrets(ctx, connection)['botToken'];
-    if (typeof token !== 'string' || token === '') {
-      throw outsideFault('credential-refused', `connection ${connection.name} has no bot token; nothing was done`);
+    if (!isCredential(token)) {
+      throw outsideFault(
+        'credential-refused',
+        `connection ${connection.name} has no usable bot token; nothing was done`,
+      );
     }
     const apiUrl = textAt(connection.config['apiUrl']) ?? ctx.outbox?.chatApiUrl ?? 'https://slack.com/api';
     return callChat({ apiUrl, token, method, args, isWrite, allowPrivate: ctx.config.allowPrivateNetwork });

@@ -12,6 +12,7 @@ import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isCredential } from '../../domain/text.ts';
 import type { FlowContext } from '../context.ts';
 import {
   type Call,
@@ -337,8 +338,9 @@ export class TrackerConnection {
   #send(query: string, variables: JsonObject, isWrite: boolean): Promise<JsonObject> {
     const { ctx, connection } = this;
     const key = connectionSecrets(ctx, connection)['apiKey'];
-    if (typeof key !== 'string' || key === '') {
-      throw outsideFault('credential-refused', `connection ${connection.name} has no key of the API; nothing was done`);
+    if (!isCredential(key)) {
+      const what = `connection ${connection.name} has no usable key of the API`;
+      throw outsideFault('credential-refused', `${what}; nothing was done`);
     }
     const apiUrl = textAt(connection.config['apiUrl']) ?? ctx.outbox?.trackerApiUrl ?? 'https://api.linear.app';
     return callTracker({ apiUrl, key, query, variables, isWrite, allowPrivate: ctx.config.allowPrivateNetwork });
