@@ -1,10 +1,15 @@
 // A daemon that starts among servers that take what is sent to them and never answer.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { tempDataDir } from '../../internal/base/testkit/daemon.ts';
 import { createHostBench } from '../../internal/flows/session-host/host-testkit.ts';
 
 async function swallowingEngine(): Promise<{ host: string; held: ReadonlySet<Socket>; close(): void }> {
@@ -65,5 +70,70 @@ test('sessions that another daemon has left in boxes of an engine that never ans
   } finally {
     close();
     await bench.stop();
+  }
+});
+
+/** One that is well when it is tried, and says nothing from then on. */
+async function engineThatFallsSilent(): Promise<{ host: string; asked: readonly string[]; close(): void }> {
+  const asked: string[] = [];
+  const answers: { readonly [path: string]: object } = {
+    '/v1.41/version': { Version: '28.0', Components: [] },
+    '/v1.41/info': { Runtimes: { runc: {} }, DefaultRuntime: 'runc' },
+  };
+  const server = createHttpServer((request, response) => {
+    const path = (request.url ?? '').split('?')[0] ?? '';
+    asked.push(path);
+    if (answers[path] !== undefined) response.end(JSON.stringify(answers[path]));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { host: `127.0.0.1:${(server.address() as AddressInfo).port}`, asked, close };
+}
+
+test('an engine that falls silent is told of, and holds up nobody who looks, nor the end of its daemon', async () => {
+  const { host, asked, close } = await engineThatFallsSilent();
+  const data = await tempDataDir({ empty: true });
+  // What an earlier life has left is looked for at once.
+  await mkdir(join(data.path, 'sandboxes', randomUUID()), { recursive: true });
+  const bench = await createHostBench({
+    dataDir: data.path,
+    config: { file: { sandboxes: { docker: { host }, presets, snapshots: { maxMB: 0 } } } },
+  });
+  let isStopped = false;
+  try {
+    await bench.apply({ plain: {} });
+    const session = await bench.start('plain', '!say hello');
+    await bench.until(session, ({ said }) => said.includes('hello'));
+    const soon = async (path: string) => {
+      const begun = performance.now();
+      const answer = await bench.daemon.api('GET', path);
+      const ms = performance.now() - begun;
+      assert.ok(ms < 10_000, `${path} after ${Math.round(ms)} ms`);
+      assert.equal(answer.status, 200, `${path}: ${JSON.stringify(answer.body)}`);
+      return answer.body;
+    };
+    await soon('P/overview');
+    const { checks } = await soon('P/doctor');
+    assert.match(JSON.stringify(checks), /docker does not say which sandboxes it has: no answer within 3 s/);
+    const { items, unreachable } = await soon('/api/v1/sandboxes');
+    assert.deepEqual(
+      (items as unknown as { session: string; state: string }[]).filter((one) => one.state === 'running'),
+      (items as unknown as { session: string }[]).filter((one) => one.session === session),
+    );
+    assert.match(String(unreachable), /^docker on /);
+    assert.ok(asked.includes('/v1.41/containers/json'));
+    isStopped = true;
+    const begun = performance.now();
+    await bench.stop();
+    const ms = performance.now() - begun;
+    assert.ok(ms < 10_000, `stopped after ${Math.round(ms)} ms`);
+  } finally {
+    close();
+    if (!isStopped) await bench.stop();
+    await data.remove();
   }
 });

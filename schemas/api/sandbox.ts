@@ -81,7 +81,7 @@ export const listSandboxes = operation({
             daemon: v.string(),
           }),
         ),
-        /** Hosts of daemons that run sessions and did not answer. */
+        /** Hosts of daemons that run sessions and did not answer, and engines that say nothing any more: `docker on <host>`. */
         unreachable: v.array(v.string()),
       }),
     ),

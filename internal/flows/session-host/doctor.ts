@@ -6,7 +6,8 @@ import type { ModelProvider } from '../../domain/spec.ts';
 import { endedTheProcess } from '../in-hand.ts';
 import { type FlowContext, type ProjectRef, catalogOf } from '../context.ts';
 import { missingKey } from './model-keys.ts';
-import { factsHere, missingOf, ownSandboxes, providersOf } from './sandboxes.ts';
+import { inTime } from './looks.ts';
+import { factsHere, missingOf, openedProviders, openProvider, ownSandboxes, providersOf } from './sandboxes.ts';
 
 export interface SessionCheck {
   readonly name: string;
@@ -71,7 +72,9 @@ async function checkSandbox(ctx: FlowContext): Promise<SessionCheck[]> {
   const { host } = ctx;
   if (host === undefined) return [];
   try {
-    const facts = factsHere(ctx, (await host.sandboxes()).facts);
+    const { opened } = await openProvider(ctx, host, undefined);
+    if (opened instanceof Error) throw opened;
+    const facts = factsHere(ctx, opened.facts);
     const { isolation } = facts.capabilities;
     const fence =
       !host.fenced && host.allow === undefined && facts.engine === undefined
@@ -104,25 +107,33 @@ async function checkNamed(ctx: FlowContext): Promise<SessionCheck[]> {
 }
 
 /** Whether sandboxes that come to this daemon find it. */
-async function checkWays({ host }: FlowContext): Promise<SessionCheck[]> {
+async function checkWays(ctx: FlowContext): Promise<SessionCheck[]> {
   const checks: SessionCheck[] = [];
-  for (const name of host === undefined ? [] : [undefined, ...host.providers]) {
+  for (const { opened } of ctx.host === undefined ? [] : await openedProviders(ctx, ctx.host)) {
     // That it does not open is told where it is named.
-    const opened = await host?.sandboxes(name).catch(() => null);
-    const message = await opened?.provider.trouble?.();
-    if (message === null || message === undefined || checks.some((one) => one.message === message)) continue;
+    if (opened instanceof Error) continue;
+    const { provider } = opened;
+    const message = await inTime(provider, 'trouble', async () => provider.trouble?.());
+    if (typeof message !== 'string' || checks.some((one) => one.message === message)) continue;
     checks.push({ name: 'sandbox', status: 'warning', message, hint: 'sandboxes.kubernetes.dial.address' });
   }
   return checks;
 }
 
-/** Reaped every minute: what is still there could not be ended. */
+/** Reaped every minute: what is still there could not be ended. Of an engine that opened and says nothing any more it is not known. */
 async function checkLeft(ctx: FlowContext): Promise<SessionCheck[]> {
-  const left = (await ownSandboxes(ctx)).filter(({ state }) => state === 'left');
+  const { items, away } = await ownSandboxes(ctx);
+  const checks = away
+    .filter(({ isOpen }) => isOpen)
+    .map(({ provider, why }): SessionCheck => {
+      const message = `${provider} does not say which sandboxes it has: ${why}`;
+      return { name: 'sandbox', status: 'error', message };
+    });
+  const left = items.filter(({ state }) => state === 'left');
   const [first] = left;
-  if (first === undefined) return [];
+  if (first === undefined) return checks;
   const message = `${left.length} sandbox${left.length === 1 ? '' : 'es'} that no live session owns ${left.length === 1 ? 'is' : 'are'} left here: ${first.session}${left.length > 1 ? ' and others' : ''}`;
-  return [{ name: 'sandbox', status: 'warning', message, hint: 'svc sandbox reap' }];
+  return [...checks, { name: 'sandbox', status: 'warning', message, hint: 'svc sandbox reap' }];
 }
 
 async function checkHarnesses(

@@ -1,6 +1,7 @@
 // What a host runs sessions in, for operators (docs/reference/sessions.md#engines): each provider with what it can and why
 // it cannot the rest, the sandboxes that are there, and the end of those that no live session owns.
 
+import { hostname } from 'node:os';
 import { EngineError } from '../../adapters/engine/engine.ts';
 import type {
   SandboxCapabilities,
@@ -17,6 +18,7 @@ import { uuid } from '../../domain/uuid.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { askAll, type ForwardedRequest } from '../peers.ts';
+import { inTime } from './looks.ts';
 import { keepsWork } from './snapshots.ts';
 
 export interface ProviderView {
@@ -66,16 +68,28 @@ const ofEngines = ({ commit, warm }: SandboxCapabilities, whyNoCommit: string | 
   ...(!warm && { warm: 'boxes are made when a session asks for one' }),
 });
 
+const engines: ReadonlySet<string> = new Set(['docker', 'kubernetes']);
+
+/** A provider as it opens, or why it does not; without a name the default. An engine is waited for as `inTime` says. */
+export async function openProvider({ config }: FlowContext, host: HostPorts, name: SandboxName | undefined) {
+  const provider = name ?? (config.sandbox === 'auto' ? 'bubblewrap' : config.sandbox);
+  const open = () => host.sandboxes(name);
+  const opening = engines.has(provider) ? inTime(host, `open ${provider}`, open) : open();
+  const opened = await opening.catch((error: unknown) => {
+    if (error instanceof Fault || error instanceof EngineError) return error;
+    throw error;
+  });
+  return { name, provider, opened };
+}
+
+/** The default and those that presets name. */
+export const openedProviders = (ctx: FlowContext, host: HostPorts) =>
+  Promise.all([undefined, ...host.providers].map((name) => openProvider(ctx, host, name)));
+
 /** Every provider that sessions of this host run on, the default first. */
 export async function providersOf(ctx: FlowContext, host: HostPorts): Promise<ProviderView[]> {
   const views: ProviderView[] = [];
-  const { sandbox } = ctx.config;
-  const byDefault = sandbox === 'auto' ? 'bubblewrap' : sandbox;
-  for (const name of [undefined, ...host.providers]) {
-    const opened = await host.sandboxes(name).catch((error: unknown) => {
-      if (error instanceof Fault || error instanceof EngineError) return error;
-      throw error;
-    });
+  for (const { name, provider, opened } of await openedProviders(ctx, host)) {
     if (opened instanceof Error) {
       const failed = {
         works: false,
@@ -85,7 +99,7 @@ export async function providersOf(ctx: FlowContext, host: HostPorts): Promise<Pr
         capabilities: null,
         missing: {},
       };
-      views.push({ provider: name ?? byDefault, isDefault: name === undefined, ...failed });
+      views.push({ provider, isDefault: name === undefined, ...failed });
       continue;
     }
     const facts = factsHere(ctx, opened.facts);
@@ -134,20 +148,31 @@ const isSession = (id: string): boolean => uuid.test(id);
 /** A box in which an image is built for a session is its session's. */
 const sessionOf = (id: string): string => id.replace(/-build$/, '');
 
+/** An engine that does not say what it has. */
+interface Away {
+  readonly provider: SandboxName;
+  readonly why: string;
+  /** It did open; one that does not is told of as such. */
+  readonly isOpen: boolean;
+}
+
 /** The default and those that presets name, as far as they work; providers of this machine see each other's sandboxes. */
-async function openProviders(host: HostPorts): Promise<SandboxProvider[]> {
-  const opened = new Map<string, SandboxProvider>();
-  for (const name of [undefined, ...host.providers]) {
-    const found = await host.sandboxes(name).catch((error: unknown) => {
-      // One that does not answer is asked again with the next look.
-      if (error instanceof EngineError || (error instanceof Fault && name !== undefined)) return null;
-      throw error;
-    });
+async function workingProviders(
+  ctx: FlowContext,
+  host: HostPorts,
+): Promise<{ readonly providers: readonly SandboxProvider[]; readonly away: readonly Away[] }> {
+  const working = new Map<string, SandboxProvider>();
+  const away: Away[] = [];
+  for (const { name, provider, opened } of await openedProviders(ctx, host)) {
+    if (opened instanceof Fault && name === undefined) throw opened;
+    // One that does not answer is asked again with the next look.
+    if (opened instanceof EngineError) away.push({ provider, why: opened.message, isOpen: false });
+    if (opened instanceof Error) continue;
     const isSeen =
-      found?.provider.alwaysFenced !== true && [...opened.values()].some((one) => one.alwaysFenced !== true);
-    if (found !== null && !isSeen) opened.set(found.facts.inUse, found.provider);
+      opened.provider.alwaysFenced !== true && [...working.values()].some((one) => one.alwaysFenced !== true);
+    if (!isSeen) working.set(opened.facts.inUse, opened.provider);
   }
-  return [...opened.values()];
+  return { providers: [...working.values()], away };
 }
 
 export interface SandboxView {
@@ -164,17 +189,29 @@ export interface SandboxView {
   readonly daemon: string;
 }
 
-export async function ownSandboxes(ctx: FlowContext): Promise<SandboxView[]> {
-  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
-  const seen = await Promise.all((await openProviders(ctx.host)).map((provider) => provider.list()));
-  const running = new Set(seen.flat().flatMap((one) => (one.running ? [one.id] : [])));
-  const ids = [...new Set(seen.flat().map(({ id }) => id))].toSorted().filter(isSession);
+/** What is here, and the engines that do not say what they have. */
+export async function ownSandboxes(
+  ctx: FlowContext,
+): Promise<{ readonly items: readonly SandboxView[]; readonly away: readonly Away[] }> {
+  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return { items: [], away: [] };
+  const { providers, away } = await workingProviders(ctx, ctx.host);
+  const silent: Away[] = [];
+  const looks = providers.map(async (provider) => {
+    const list = () => provider.list();
+    const listed = provider.alwaysFenced === true ? await inTime(provider, 'list', list) : await list();
+    if (!(listed instanceof EngineError)) return listed;
+    silent.push({ provider: provider.name, why: listed.message, isOpen: true });
+    return [];
+  });
+  const seen = (await Promise.all(looks)).flat();
+  const running = new Set(seen.flatMap((one) => (one.running ? [one.id] : [])));
+  const ids = [...new Set(seen.map(({ id }) => id))].toSorted().filter(isSession);
   const found = ids.map((id) => ({ id, running: running.has(id) }));
   const known = await sandboxSessions(
     ctx.db,
     found.map(({ id }) => id),
   );
-  return found.map(({ id, running }) => {
+  const items = found.map(({ id, running }): SandboxView => {
     const session = known.get(id);
     // Of one that another daemon has taken over what is here rests, though its box has this one's label.
     const isHere = session?.home === null || session?.home === ctx.config.dataDir;
@@ -184,80 +221,147 @@ export async function ownSandboxes(ctx: FlowContext): Promise<SandboxView[]> {
     const sessionState = session?.state ?? null;
     return { session: id, provider: kind, state, org, project, agent, sessionState, image, daemon: ctx.daemonId };
   });
+  return { items, away: [...away, ...silent] };
 }
 
-/** Of all daemons that are reached; `unreachable`: hosts of the others. */
-export async function listSandboxes(
+/** What `unreachable` calls an engine of this host. */
+const placeOf = (provider: SandboxName): string => `${provider} on ${hostname()}`;
+
+/** What other daemons say to a request that is handed on to them; nobody is asked where it may not be. */
+async function others<T extends { readonly unreachable: readonly string[] }>(
   ctx: FlowContext,
-  path: string,
+  what: Parameters<typeof askAll>[2],
   on: ForwardedRequest | undefined,
-): Promise<{ readonly items: readonly SandboxView[]; readonly unreachable: readonly string[] }> {
-  const own = await ownSandboxes(ctx);
-  if (on === undefined) return { items: own, unreachable: [] };
-  const peers = await sessionPeers(ctx.db, ctx.daemonId);
-  const asked = await askAll<{ items: SandboxView[] }>(ctx, peers, { method: 'GET', path }, on);
-  return { items: [...own, ...asked.answers.flatMap(({ items }) => items)], unreachable: asked.unreachable };
+): Promise<{ readonly answers: readonly T[]; readonly unreachable: readonly string[] }> {
+  if (on === undefined) return { answers: [], unreachable: [] };
+  const { answers, unreachable } = await askAll<T>(ctx, await sessionPeers(ctx.db, ctx.daemonId), what, on);
+  return { answers, unreachable: [...unreachable, ...answers.flatMap((one) => one.unreachable)] };
 }
 
-/** Ends what no live session owns, on this host. Gives the sessions whose sandboxes they were. */
-export const reapOwn = (ctx: FlowContext): Promise<string[]> =>
-  reap(ctx, async (ids) => {
+interface Listed {
+  readonly items: readonly SandboxView[];
+  readonly unreachable: readonly string[];
+}
+
+/** Of all daemons that are reached; `unreachable`: hosts of the others, and engines that say nothing any more. */
+export async function listSandboxes(ctx: FlowContext, path: string, on: ForwardedRequest | undefined): Promise<Listed> {
+  const [own, asked] = await Promise.all([ownSandboxes(ctx), others<Listed>(ctx, { method: 'GET', path }, on)]);
+  return {
+    items: [...own.items, ...asked.answers.flatMap(({ items }) => items)],
+    unreachable: [...own.away.flatMap((one) => (one.isOpen ? placeOf(one.provider) : [])), ...asked.unreachable],
+  };
+}
+
+type Owned = (ids: readonly string[]) => Promise<ReadonlySet<string>>;
+
+/** Of what is found those that a live session owns. */
+const ownedByLive =
+  (ctx: FlowContext): Owned =>
+  async (ids) => {
     const live = await liveSessions(ctx.db, ids.filter((id) => isSession(sessionOf(id))).map(sessionOf));
     // What is called by no session's id is not ours to remove.
     return new Set(ids.filter((id) => live.has(sessionOf(id)) || !isSession(sessionOf(id))));
-  });
+  };
+
+/** Ends what no live session owns, on this host. Gives the sessions whose sandboxes they were. */
+export const reapOwn = async (ctx: FlowContext): Promise<string[]> => allReaped(await reap(ctx, ownedByLive(ctx)));
 
 /** As `reapOwn`, of sessions that have ended alone, but for those that a host is still at. */
-export const reapEnded = (ctx: FlowContext, held: ReadonlySet<string>): Promise<string[]> =>
-  reap(ctx, async (ids) => {
+export async function reapEnded(ctx: FlowContext, held: ReadonlySet<string>): Promise<string[]> {
+  const owned: Owned = async (ids) => {
     const ended = await endedSessions(ctx.db, ids.filter((id) => isSession(sessionOf(id))).map(sessionOf));
     return new Set(ids.filter((id) => !ended.has(sessionOf(id)) || held.has(sessionOf(id))));
-  });
+  };
+  return allReaped(await reap(ctx, owned));
+}
 
-async function reap(
-  ctx: FlowContext,
-  owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>,
-): Promise<string[]> {
-  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
+interface Reaping {
+  readonly reaped: string[];
+  /** Of which not all was removed. */
+  readonly silent: readonly SandboxName[];
+  readonly failures: readonly unknown[];
+}
+
+function allReaped({ reaped, failures }: Reaping): string[] {
+  if (failures.length > 0) throw failures[0];
+  return reaped;
+}
+
+/** How long an engine is waited for that removes what is left; what takes longer goes on by itself. */
+const reapMs = 10_000;
+
+async function reap(ctx: FlowContext, owned: Owned): Promise<Reaping> {
+  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return { reaped: [], silent: [], failures: [] };
   // An engine first: once the files on this machine are gone, nothing here tells whose its boxes were.
-  const all = (await openProviders(ctx.host)).toSorted((a, b) => Number(b.alwaysFenced) - Number(a.alwaysFenced));
+  const { providers, away: closed } = await workingProviders(ctx, ctx.host);
+  const all = providers.toSorted((a, b) => Number(b.alwaysFenced) - Number(a.alwaysFenced));
   const gone = new Set<string>();
   const failures: unknown[] = [];
+  const silent: SandboxName[] = [];
   const left = new Set<string>();
   const failed = (id: string, error: unknown): void => {
     left.add(id);
     ctx.runtime.log.warn({ sandbox: id, err: error }, 'host.sandbox_not_reaped');
   };
+  const isAway = (): boolean => closed.length + failures.length > 0;
+  const keptFrom = async (provider: SandboxProvider, ids: readonly string[]): Promise<ReadonlySet<string>> => {
+    const isHere = provider.alwaysFenced !== true && isAway();
+    return new Set([
+      ...(await owned(ids)),
+      ...left,
+      ...(isHere ? await mayBeBoxed(ctx, ids, failures.length > 0) : []),
+    ]);
+  };
   for (const provider of all) {
-    // What tells whose a box is stays as long as its engine may have it.
-    if (!provider.alwaysFenced && failures.length > 0) break;
+    const remove = async (): Promise<void> => {
+      const removed = await provider.reap((ids) => keptFrom(provider, ids), failed);
+      const fresh = removed.filter((id) => !gone.has(id));
+      for (const id of fresh) gone.add(id);
+      tellReaped(ctx, fresh);
+    };
     try {
-      const removed = await provider.reap(async (ids) => new Set([...(await owned(ids)), ...left]), failed);
-      for (const id of removed) gone.add(id);
+      const late = provider.alwaysFenced === true ? await inTime(provider, 'reap', remove, reapMs) : await remove();
+      if (late instanceof EngineError) throw late;
     } catch (error) {
       failures.push(error);
+      silent.push(provider.name);
     }
   }
-  const removed = [...gone];
-  const reaped = ctx.metrics.counter(
-    'svc_sandbox_reaped_total',
-    'Sandboxes that were ended because no live session owns them',
-  );
-  if (removed.length > 0) {
-    reaped.inc(removed.length);
-    ctx.runtime.log.info({ sandboxes: removed }, 'host.sandboxes_reaped');
-  }
-  if (failures.length > 0) throw failures[0];
-  return removed;
+  return { reaped: [...gone], silent, failures };
 }
 
-/** As `reapOwn`, on all daemons that are reached. The entry of the audit is committed before anything is ended. */
+/**
+ * Of what is found on this machine, what may be that of an engine which cannot be asked now: what lies here says whose its box
+ * is. `andUnknown`: also that of which nothing is known.
+ */
+async function mayBeBoxed(ctx: FlowContext, ids: readonly string[], andUnknown: boolean): Promise<string[]> {
+  const known = await sandboxSessions(ctx.db, ids.filter(isSession));
+  return ids.filter((id) => {
+    const provider = known.get(id)?.sandbox?.provider;
+    return provider === undefined ? andUnknown : engines.has(provider);
+  });
+}
+
+function tellReaped(ctx: FlowContext, sandboxes: readonly string[]): void {
+  const help = 'Sandboxes that were ended because no live session owns them';
+  const reaped = ctx.metrics.counter('svc_sandbox_reaped_total', help);
+  if (sandboxes.length === 0) return;
+  reaped.inc(sandboxes.length);
+  ctx.runtime.log.info({ sandboxes }, 'host.sandboxes_reaped');
+}
+
+interface Reaped {
+  readonly reaped: readonly string[];
+  readonly unreachable: readonly string[];
+}
+
+/** As `reapOwn`, on all daemons that are reached; `unreachable`: see `listSandboxes`. The entry of the audit is committed before anything is ended. */
 export async function reapSandboxes(
   ctx: FlowContext,
   path: string,
   on: ForwardedRequest | undefined,
   actor: Actor,
-): Promise<{ readonly reaped: readonly string[]; readonly unreachable: readonly string[] }> {
+): Promise<Reaped> {
   await ctx.db.tx(async (tx) =>
     recordAudit(tx, {
       orgId: await firstOrgId(tx),
@@ -267,9 +371,14 @@ export async function reapSandboxes(
       detail: { daemon: ctx.daemonId },
     }),
   );
-  const own = await reapOwn(ctx);
-  if (on === undefined) return { reaped: own, unreachable: [] };
-  const peers = await sessionPeers(ctx.db, ctx.daemonId);
-  const asked = await askAll<{ reaped: string[] }>(ctx, peers, { method: 'POST', path, body: {} }, on);
-  return { reaped: [...own, ...asked.answers.flatMap(({ reaped }) => reaped)], unreachable: asked.unreachable };
+  const handedOn = { method: 'POST', path, body: {} } as const;
+  const [own, asked] = await Promise.all([reap(ctx, ownedByLive(ctx)), others<Reaped>(ctx, handedOn, on)]);
+  for (const error of own.failures) {
+    if (!(error instanceof EngineError)) throw error;
+    ctx.runtime.log.warn({ err: error }, 'host.engine_not_reaped');
+  }
+  return {
+    reaped: [...own.reaped, ...asked.answers.flatMap(({ reaped }) => reaped)],
+    unreachable: [...own.silent.map(placeOf), ...asked.unreachable],
+  };
 }
