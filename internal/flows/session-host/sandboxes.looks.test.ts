@@ -8,6 +8,7 @@ import { EngineError } from '../../adapters/engine/engine.ts';
 import { type TestDaemon, startTestDaemon } from '../../base/testkit/daemon.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { listSandboxes, reapOwn, reapSandboxes } from './sandboxes.ts';
+import { SessionHost } from './session-host.ts';
 
 const actor = { kind: 'system', id: null, name: 'test' } as const;
 const [here, boxed] = [randomUUID(), randomUUID()];
@@ -89,6 +90,30 @@ test('what sessions left on the machine goes though an engine cannot be asked, a
     const well = { ...daemon.ctx, host: hostOf({ reap: async () => [boxed] }) };
     assert.deepEqual((await reapOwn(well)).toSorted(), [here, boxed].toSorted());
   } finally {
+    await daemon.stop();
+  }
+});
+
+test('a host that stops does not wait for an engine that is to remove what is left', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  let host: SessionHost | undefined;
+  try {
+    const asked = Promise.withResolvers<void>();
+    const reap = (): Promise<never> => {
+      asked.resolve();
+      return never();
+    };
+    const ports = { ...hostOf({ reap }), program: async () => ({ missing: 'none' }), maxSessions: 1, startsAtOnce: 1 };
+    const own = ports as unknown as HostPorts;
+    host = new SessionHost({ ...daemon.ctx, host: own }, own);
+    await host.start();
+    await within(asked.promise);
+    const begun = performance.now();
+    await host.stop();
+    const ms = performance.now() - begun;
+    assert.ok(ms < 6_000, `after ${Math.round(ms)} ms`);
+  } finally {
+    await host?.stop();
     await daemon.stop();
   }
 });

@@ -266,8 +266,20 @@ export class SessionHost {
    */
   async #reap(): Promise<void> {
     this.#reaps += 1;
-    if (this.#reaps % 3 === 1) await reapOwn(this.#ctx);
-    else await reapEnded(this.#ctx, new Set(this.#running.keys()));
+    await this.#untilStopped(
+      this.#reaps % 3 === 1 ? reapOwn(this.#ctx) : reapEnded(this.#ctx, new Set(this.#running.keys())),
+    );
+  }
+
+  /** An engine may take its time over what nobody waits for: a daemon that stops has sessions to hand back. */
+  async #untilStopped(work: Promise<unknown>): Promise<void> {
+    const { signal } = this.#stop;
+    const stopped = Promise.withResolvers<void>();
+    const stop = (): void => stopped.resolve();
+    signal.addEventListener('abort', stop, { once: true });
+    // How it ends then is nobody's business any more.
+    work.catch(() => undefined);
+    await Promise.race([work, stopped.promise]).finally(() => signal.removeEventListener('abort', stop));
   }
 
   async #renew(): Promise<void> {
