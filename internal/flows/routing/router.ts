@@ -358,13 +358,17 @@ export class Router {
   async #routeAlone(projectId: string, eventId: string): Promise<void> {
     const { db, runtime } = this.#ctx;
     runtime.log.warn({ projectId, eventId }, 'event.tried_alone');
-    await gateOf(this.#ctx).alone(async () => {
+    // What waits for its turn, and for others to end, keeps no other project from being routed.
+    this.#strands -= 1;
+    this.#fill();
+    const routing = gateOf(this.#ctx).alone(async () => {
       const how = { limit: 1, seen: () => undefined, alone: true };
       const result = await inTurn(db, projectId, limits.turnMs, () => this.#route(projectId, how));
       if (result === undefined) return;
       this.#tell(projectId, result.routed);
       await clearSuspects(db, 'event', [eventId]);
     });
+    await routing.finally(() => (this.#strands += 1));
   }
 
   async #park(projectId: string, eventId: string): Promise<void> {
