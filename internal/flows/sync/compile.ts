@@ -79,17 +79,17 @@ export async function compile(
   resolved: Resolved,
   read: { readonly tip: Tip; readonly files: TreeFiles },
 ): Promise<CompiledTree> {
-  const tree = await untilDrained(task, compileFiles(task, resolved, read));
+  const tree = await untilDrained(task.draining, compileFiles(task, resolved, read));
   failpoint('sync.compiled');
   return tree;
 }
 
 /**
  * A compile, and the registry that it asks for templates, may take longer than a daemon has for its end: what is given up is
- * handed back, and whoever comes next begins it anew. Behind something newer it is waited for, so that a repository has one
+ * handed back, and whoever comes next begins it anew. Behind something newer a sync waits for it, so that a repository has one
  * compile at a time.
  */
-async function untilDrained<T>({ draining }: SyncTask, work: Promise<T>): Promise<T> {
+export async function untilDrained<T>(draining: AbortSignal, work: Promise<T>): Promise<T> {
   const drained = Promise.withResolvers<never>();
   const end = (): void => drained.reject(draining.reason);
   if (draining.aborted) end();

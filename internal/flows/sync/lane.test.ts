@@ -6,6 +6,7 @@ import { staggerPolls, wishSync } from '../../adapters/store/repositories/polls.
 import { createTestDatabase } from '../../base/testkit/postgres.ts';
 import { syncPortsOf } from '../context.ts';
 import { SyncLane, takeOver } from './lane.ts';
+import { planCommit } from './plan-commit.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
 /** A server that takes connections and sends nothing, or a byte of a git answer now and then. */
@@ -277,6 +278,32 @@ describe('a registry of templates that swallows', () => {
       for (const socket of registry.sockets) socket.destroy();
       registry.server.close();
       await database.close();
+    }
+  });
+
+  it('is not waited for by the plan of a pull request that nobody wants any more', async () => {
+    const registry = await startDullServer(false);
+    const file = { templates: [{ scope: '@slow', registry: registry.url }] };
+    const bench = await startBench({ config: { roles: ['api'], file } });
+    try {
+      const repo = await bench.repository('slow');
+      const commit = await repo.commit({
+        '.svc/agents/a.yaml': agentFile('a', "imports: '@slow/t@1.0.0/agents/x.yaml'"),
+      });
+      const body = { name: 'slow', url: bench.server.url('slow.git') };
+      const added = await bench.daemon.api('POST', 'P/repositories', body);
+      const ending = new AbortController();
+      const of = { repositoryId: word(added.body['id']), commit, signal: ending.signal };
+      const planning = planCommit(bench.daemon.ctx, of);
+      await until('the registry to be asked', async () => registry.sockets.size > 0);
+      const begun = performance.now();
+      ending.abort(new Error('the daemon stops'));
+      await assert.rejects(planning, /the daemon stops/);
+      assert.ok(performance.now() - begun < 5_000);
+    } finally {
+      await bench.stop();
+      for (const socket of registry.sockets) socket.destroy();
+      registry.server.close();
     }
   });
 });

@@ -10,7 +10,7 @@ import type { TemplateLock } from '../../domain/bundle.ts';
 import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
-import { compileWith } from './compile.ts';
+import { compileWith, untilDrained } from './compile.ts';
 import { contextOf } from './resolve.ts';
 import type { ApplyResult } from './plan.ts';
 import { remarksOnSlugs } from './slugs.ts';
@@ -72,7 +72,7 @@ export async function planCommit(
     if (stored === undefined && inputs !== undefined)
       throw new RepoCondition('stale', `the stored inputs of commit ${of.commit} are gone`);
     let files = stored ?? (await read(ctx, found, reader, of.commit));
-    const complete = await compileWith(ports, {
+    const compiling = compileWith(ports, {
       ...{ projectId: repository.projectId, context, root: repository.root },
       bundle: () => files.bundle(),
       readMore: async (paths) => {
@@ -84,6 +84,7 @@ export async function planCommit(
           ...(inputs !== undefined && { lock: inputs.lock }),
         }),
     });
+    const complete = await untilDrained(of.signal, compiling);
     if (complete === undefined) throw new RepoCondition('hostile', 'imports ask for ever more files outside .svc/');
     const result = await dryRun(ctx, found, complete.output, files, of.commit);
     return { result, files: new Set((await files.bundle()).entries.keys()) };
