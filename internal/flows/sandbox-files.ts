@@ -45,5 +45,6 @@ function nameOf(address: string, mimeType: string): string {
     .replace(/^\.+/, '')
     .slice(0, 100);
   const name = safe === '' ? 'attachment' : safe;
-  return name.includes('.') ? name : `${name}${extensions[mimeType] ?? ''}`;
+  // A server names its kind as it likes, also as something that every object has.
+  return name.includes('.') || !Object.hasOwn(extensions, mimeType) ? name : `${name}${extensions[mimeType]}`;
 }

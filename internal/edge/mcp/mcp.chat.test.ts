@@ -189,7 +189,12 @@ describe('chat tools', () => {
   it('read the files of a thread, which are put into the sandbox, from the provider’s hosts alone', async () => {
     const at = (name: string) => `http://${sim.host}/files/${name}`;
     sim.files.set('/files/plan.txt', { bytes: Buffer.from('the plan'), type: 'text/plain' });
-    const files = ['plan.txt', 'hidden.txt'].map((name, index) => ({ id: `F${index}`, name, url_private: at(name) }));
+    sim.files.set('/files/bare', { bytes: Buffer.from('bare'), type: 'constructor' });
+    const files = ['plan.txt', 'hidden.txt', 'bare'].map((name, index) => ({
+      id: `F${index}`,
+      name,
+      url_private: at(name),
+    }));
     const elsewhere = { id: 'F9', name: 'x', url_private: 'https://elsewhere.example/x' };
     const root = sim.say('C2', 'see', { files: [...files, elsewhere] });
     const read = async () => {
@@ -204,13 +209,20 @@ describe('chat tools', () => {
       exec: () => assert.fail(),
       restsForMs: () => 0,
     });
-    const [plan, hidden, other] = await read();
+    const [plan, hidden, bare, other] = await read();
     assert.match(plan?.path ?? '', /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-plan\.txt$/);
-    assert.deepEqual([...written], [[plan?.path, 'the plan']]);
+    assert.match(bare?.path ?? '', /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-bare$/);
+    assert.deepEqual(
+      [...written],
+      [
+        [plan?.path, 'the plan'],
+        [bare?.path, 'bare'],
+      ],
+    );
     assert.deepEqual([hidden?.path, hidden?.code], [undefined, 'permission-missing']);
     assert.deepEqual([other?.path, other?.code], [undefined, undefined]);
     assert.equal((await read())[0]?.path, plan?.path);
-    assert.equal(written.size, 1);
+    assert.equal(written.size, 2);
     bench.daemon.ctx.host?.places.delete(seat.session);
   });
 
