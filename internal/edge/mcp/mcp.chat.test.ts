@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
@@ -157,13 +157,14 @@ describe('chat tools', () => {
     const ts = randomBytes(4_000).toString('base64url');
     let key: unknown;
     let name = ts;
-    const rude = createServer(async (request, response) => {
+    const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
       const form = new URLSearchParams(await text(request));
       const metadata = { event_payload: { key } };
       if (form.has('metadata')) key = JSON.parse(form.get('metadata') ?? '').event_payload.key;
       const messages = [{ ts: name, metadata }];
       response.end(JSON.stringify({ ok: true, team_id: ts, user_id: 'U', channel: ts, ts, messages }));
-    });
+    };
+    const rude = createServer((request, response) => void answer(request, response));
     await new Promise<void>((resolve) => rude.listen(0, '127.0.0.1', resolve));
     t.after(() => rude.close());
     const apiUrl = `http://127.0.0.1:${(rude.address() as AddressInfo).port}`;
