@@ -158,10 +158,10 @@ export interface IngestPorts {
   admit(bytes: number | undefined): () => void;
   /** Makes room for all that a body of the ordinary size may be beyond what was counted for one that announced nothing. */
   admitRest(): () => void;
-  /** Waits for room for a body that is larger than the ordinary; the rest as `admit`. */
-  admitLarge(bytes: number): Promise<() => void>;
+  /** Waits for room for a body that is larger than the ordinary, with others of its project behind those of others; the rest as `admit`. */
+  admitLarge(bytes: number, projectId?: string): Promise<() => void>;
   /** Waits for the one turn in which such a body is read; the answer ends it. Throws Fault `unavailable`. */
-  largeTurn(): Promise<() => void>;
+  largeTurn(projectId: string): Promise<() => void>;
   stop(): Promise<void>;
 }
 

@@ -31,6 +31,6 @@ export async function reserveBodyBytes(
   bytes: number | undefined,
 ): Promise<() => void> {
   if (bytes !== undefined && bytes <= ordinary) return nothing;
-  await connectionOf(ctx, provider, connectionId);
-  return ingestOf(ctx).admitLarge(bytes ?? deliveryBytesMax[provider]);
+  const { connection } = await connectionOf(ctx, provider, connectionId);
+  return ingestOf(ctx).admitLarge(bytes ?? deliveryBytesMax[provider], connection.projectId);
 }

@@ -32,3 +32,18 @@ it('those for whom there is no room in time, or too many before them, are turned
   give();
   (await room.take(10))();
 });
+
+it('an owner has its turn, and a place to wait, beside another one however many of that wait', async () => {
+  const room = new ByteSemaphore({ bytes: 1, waitingMax: 3, waitMs: 1_000 });
+  const isRefused = (error: unknown): boolean => error instanceof Fault && error.kind === 'unavailable';
+  const give = await room.take(1, 'crowd');
+  const [first, second, third] = [room.take(1, 'crowd'), room.take(1, 'crowd'), room.take(1, 'crowd')];
+  await assert.rejects(room.take(1, 'crowd'), isRefused);
+  const other = room.take(1, 'other');
+  await assert.rejects(third, isRefused);
+  give();
+  (await first)();
+  assert.equal(await settledIn(other), true);
+  (await other)();
+  (await second)();
+});

@@ -61,17 +61,22 @@ export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery)
       botLogin: textAt(botLogin),
       usernames: await usernamesFor(ctx, connection, raw),
     };
-    return read(ctx, raw, { provider: 'codehost', event, deliveryId, self }, async (said) => {
-      const { installationId, change } = said;
-      if (!(await isOwnInstallation(ctx, connection, installationId))) {
-        return { ignored: true, reason: 'other-installation' };
-      }
-      if (change !== undefined) {
-        const dedupHash = dedupHashOf(connection, deliveryId);
-        return takeInstallation(ctx, connection, { change, installationId, dedupHash });
-      }
-      return record(ctx, connection, said.delivery, deliveryId);
-    });
+    return read(
+      ctx,
+      { raw, projectId: connection.projectId },
+      { provider: 'codehost', event, deliveryId, self },
+      async (said) => {
+        const { installationId, change } = said;
+        if (!(await isOwnInstallation(ctx, connection, installationId))) {
+          return { ignored: true, reason: 'other-installation' };
+        }
+        if (change !== undefined) {
+          const dedupHash = dedupHashOf(connection, deliveryId);
+          return takeInstallation(ctx, connection, { change, installationId, dedupHash });
+        }
+        return record(ctx, connection, said.delivery, deliveryId);
+      },
+    );
   });
 }
 
@@ -86,7 +91,7 @@ export async function takeTracker(ctx: FlowContext, delivery: ProviderDelivery):
       usernames: await usernamesFor(ctx, connection, raw),
     };
     const nowMs = ctx.runtime.now().getTime();
-    return read(ctx, raw, { provider: 'tracker', nowMs, self }, async (said) => {
+    return read(ctx, { raw, projectId: connection.projectId }, { provider: 'tracker', nowMs, self }, async (said) => {
       if (!said.isTimely) throw badSignature(ctx, connection);
       return record(ctx, connection, said.delivery, header(headers, 'Linear-Delivery'));
     });
@@ -105,7 +110,8 @@ export async function takeChat(
   return proven(ctx, connection, async () => {
     const { botUserId, workspaceId } = connection.config;
     const self = { botUserId: idAt(botUserId), workspaceId: idAt(workspaceId) };
-    return read<Intake | { readonly challenge: string }>(ctx, raw, { provider: 'chat', self }, async (said) => {
+    const of = { raw, projectId: connection.projectId };
+    return read<Intake | { readonly challenge: string }>(ctx, of, { provider: 'chat', self }, async (said) => {
       const { challenge, eventId, delivery: spoken } = said;
       if (challenge !== undefined) return { challenge };
       if (spoken.kind === 'event' && eventId === undefined) {
@@ -119,11 +125,11 @@ export async function takeChat(
 /** Reads a delivery whose sender is proven, and takes what it says: here, or where it is large in a thread of its own. */
 const read = <T>(
   ctx: FlowContext,
-  raw: Buffer,
+  { raw, projectId }: { readonly raw: Buffer; readonly projectId: string },
   asked: DeliverySource,
   take: (said: ReadDelivery) => Promise<T>,
 ): Promise<T> =>
-  raw.length > largeFrom ? readLarge(ctx, raw, asked, take) : take(readHere(asked, raw, parseBody(raw)));
+  raw.length > largeFrom ? readLarge(ctx, { raw, projectId }, asked, take) : take(readHere(asked, raw, parseBody(raw)));
 
 /** An active connection of a provider and what proves its deliveries. Throws Fault `not_found`. */
 export async function connectionOf(

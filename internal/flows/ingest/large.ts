@@ -43,11 +43,11 @@ const refuse = (why: string): Fault => new Fault('invalid', 'invalid-body', `The
  */
 export async function readLarge<T>(
   ctx: FlowContext,
-  raw: Buffer,
+  { raw, projectId }: { readonly raw: Buffer; readonly projectId: string },
   asked: DeliverySource,
   take: (said: ReadDelivery) => Promise<T>,
 ): Promise<T> {
-  const leave = await ingestOf(ctx).largeTurn();
+  const leave = await ingestOf(ctx).largeTurn(projectId);
   const thread = new Thread();
   try {
     const answer = await thread.ask({ kind: 'read', raw: ownBytes(raw), bounds: largeBounds, asked });

@@ -75,8 +75,8 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       };
     },
     admitRest: () => takeBytes(room.bodyBytes - room.unannounced),
-    admitLarge: (bytes) => large.take(bytes),
-    largeTurn: () => reading.take(oneReading.bytes),
+    admitLarge: (bytes, projectId) => large.take(bytes, projectId),
+    largeTurn: (projectId) => reading.take(oneReading.bytes, projectId),
     async stop() {
       await writer.stop();
       await cache.stop();
