@@ -9,7 +9,7 @@ interface Node {
   readonly type?: string | readonly string[];
   readonly properties?: { readonly [name: string]: Node };
   readonly required?: readonly string[];
-  readonly additionalProperties?: boolean;
+  readonly additionalProperties?: boolean | Node;
   readonly items?: Node;
   readonly enum?: readonly Json[];
   readonly minimum?: number;
@@ -122,7 +122,7 @@ function objectProblems(
     if (of !== undefined) found.push(...problems(of, member, below(key)));
     else if (additionalProperties === false) {
       found.push(at(path, 'unknown property; use only those that the schema lists'));
-    }
+    } else if (typeof additionalProperties === 'object') found.push(...problems(additionalProperties, member, path));
   }
   return found;
 }

@@ -219,9 +219,9 @@ const counting = [
   /where i\.session_id = \$1::uuid and i\.sender = \$2::text order by i\.seq desc limit 1$/,
 ];
 
-/** A slice of 2,000 contents: the last one that the daemon took was not full, and is now. Of many contents each has two pages to itself. */
+/** A slice of 2,000 contents: the last one that the daemon took was not full, and is now. Each costs two pages at most. */
 const sliceOfBlobs = /from svc\.blobs where .* order by oid limit 2000/s;
-const sliceMax = isLong ? 4_000 : 1_000;
+const sliceMax = 2 * 2_000;
 
 test('no statement that is sent by itself, or by a list, looks at more because there is more history', async () => {
   assert.deepEqual(Object.keys(statementsOf).toSorted(), services.map(({ name }) => name).toSorted());

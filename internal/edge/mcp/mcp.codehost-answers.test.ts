@@ -103,3 +103,31 @@ describe('an answer of the code host', () => {
     }
   });
 });
+
+describe('what a workflow is started with', () => {
+  let bench: CodehostBench;
+  before(async () => {
+    bench = await startCodehostBench();
+  });
+  after(() => bench.stopAll());
+
+  it('are the inputs that its author named: texts, numbers and booleans, and nothing of a form that it cannot take', async () => {
+    const seat = await bench.agent('starter', { 'acme/app': everything }, ['actions_run_trigger']);
+    const start = (inputs: object) =>
+      seat.call(
+        'actions_run_trigger',
+        { ...at, method: 'run_workflow', workflow_id: 'deploy.yml', ref: 'main', inputs },
+        'code',
+      );
+    const inputs = { environment: 'prod', replicas: 3, 'dry-run': true };
+    const { isError, text } = await start(inputs);
+    assert.equal(isError, false, text);
+    const sent = bench.sim.log.filter((one) => one.path.endsWith('/actions/workflows/deploy.yml/dispatches'));
+    assert.deepEqual(
+      sent.map((one) => one.body),
+      [{ ref: 'main', inputs }],
+    );
+    for (const wrong of [{ a: { b: 1 } }, { a: [] }, { a: null }, { a: 'x\0' }])
+      assert.match((await start(wrong)).text, /^invalid-input: .*inputs: /, JSON.stringify(wrong));
+  });
+});
