@@ -16,16 +16,22 @@ const batchesOf = (...globs: string[]): string[] =>
     .trim()
     .split('\n');
 
+// Something that several of them wait for while they are loaded.
+writeFileSync(join(dir, 'shared.mjs'), `export const shared = await new Promise((done) => setTimeout(done, 50, 1));\n`);
 const write = (name: string, body: string): void => {
-  const head = `import { test, beforeEach } from 'node:test';\nlet at = '';\nbeforeEach(() => { at = '${name}'; });\n`;
+  const head = `import { test, beforeEach } from 'node:test';\nimport './shared.mjs';\nlet at = '';\nbeforeEach(() => { at = '${name}'; });\n`;
   writeFileSync(join(dir, `${name}.test.mjs`), `${head}${body}`);
 };
 
 test('every file is in one batch, or by itself where it is about its process, and a failure is told with its file', () => {
   for (let n = 0; n < 8; n += 1)
-    write(`f${n}`, `test('own hooks of f${n}', () => { if (at !== 'f${n}') throw new Error(at); });\n`);
+    write(
+      `f${n}`,
+      `test('own', (t) => { if (at !== 'f${n}' || t.fullName !== 'f${n}.test.mjs > own') throw new Error(t.fullName); });\n`,
+    );
   write('sized', `test('size', () => void process.memoryUsage());\n`);
   write('broken', `test('not so', () => { throw new Error('as planned'); });\n`);
+  write('misspelt', `test('no end', () => {;\n`);
   const batches = batchesOf('*.test.mjs', 'f*.test.mjs');
   assert.deepEqual(batches, ['.batches/000.mjs', '.batches/001.mjs', 'sized.test.mjs']);
   // Not as a part of the run that this test is in.
@@ -38,7 +44,8 @@ test('every file is in one batch, or by itself where it is about its process, an
   assert.equal(status, 1);
   assert.match(stdout, /^# tests 10$/m);
   assert.match(stdout, /^# fail 1$/m);
-  assert.match(stdout, /broken\.test\.mjs:4/);
+  assert.match(stdout, /^not ok \d+ - misspelt\.test\.mjs$/m);
+  assert.match(stdout, /broken\.test\.mjs:5/);
 });
 
 test('globs that find nothing are a mistake, and not a run of no tests', () => {
