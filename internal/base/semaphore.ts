@@ -39,7 +39,7 @@ export class Semaphore {
     const timer = setTimeout(() => {
       grow();
       this.#startNext();
-    }, this.#momentMs);
+    }, this.#momentMs).unref();
     try {
       return await work();
     } finally {
