@@ -21,27 +21,13 @@ const secret = 'of-the-hook';
 
 /** A daemon, as it is spoken to. */
 export interface Side {
-  readonly pid: number;
   readonly url: string;
   readonly api: Api;
 }
 
+/** Pushes behind which the daemons are given time: who has just synced a repository has it still, and takes the next one too. */
 const luckyTurns = 20;
-const heldMs = 2_000;
-/** Within so long a daemon has let go of what it has synced. */
 const restMs = 2_000;
-
-/** Stops a daemon for a moment, whatever it has in hand, or until the answer is called. */
-function holdBack(side: Side | undefined): () => void {
-  if (side === undefined) return () => undefined;
-  process.kill(side.pid, 'SIGSTOP');
-  const goOn = (): void => void process.kill(side.pid, 'SIGCONT');
-  const timer = setTimeout(goOn, heldMs);
-  return () => {
-    clearTimeout(timer);
-    goOn();
-  };
-}
 
 export class MixedWork {
   readonly #db: Database;
@@ -79,8 +65,7 @@ export class MixedWork {
   }
 
   /** On the one daemon that there is: its session begins its check, and everything has worked once. */
-  async begin(side: Side): Promise<void> {
-    const { api } = side;
+  async begin({ url, api }: Side): Promise<void> {
     const connected = await api('POST', 'P/connections', {
       provider: 'codehost',
       name: 'hub',
@@ -90,9 +75,9 @@ export class MixedWork {
     assert.equal(connected.status, 201, JSON.stringify(connected.body));
     this.#intake = new URL(String(connected.body['intakeUrl'])).pathname;
     await this.#declare(api);
-    await this.push([side]);
+    await this.push([{ url, api }]);
     await this.tick();
-    await this.#open(side);
+    await this.#open({ url, api });
   }
 
   async #declare(api: Api): Promise<void> {
@@ -157,21 +142,20 @@ export class MixedWork {
     assert.equal(sent.status, 202, await sent.text());
   }
 
-  /**
-   * One commit after the other, delivered to the daemons in turn; each is applied before the next, until each has applied some.
-   * On a quiet machine the one that hears first is always the same: after some turns the other one is held for a moment.
-   */
+  /** One commit after the other, delivered to the daemons in turn; each is applied before the next, until each has applied some. */
   async push(sides: readonly Side[]): Promise<void> {
     const by = new Set<string>();
     for (let turn = 0; by.size < sides.length; turn += 1) {
       assert.ok(turn < 100, 'one of the daemons takes no push');
+      if (turn >= luckyTurns) await sleep(restMs);
       this.#commits += 1;
       const files = { '.svc/agents/a.yaml': agentFile(`fleet-${this.#commits}`) };
       const commit = await this.#fleet.git.commit(files, { message: `Number ${this.#commits}` });
       const side = sides[turn % sides.length];
       assert.ok(side);
       const head = { ref: 'refs/heads/main', before: '0'.repeat(40), after: commit, deleted: false, commits: [] };
-      const applied = async (): Promise<boolean> => {
+      await this.#deliver(side.url, 'push', head);
+      await eventually(`commit ${this.#commits}`, async () => {
         const { rows } = await this.#db.query<{ status: string; daemon: string }>(
           `select status, daemon_id as daemon from svc.reconciles
             where commit = $1::text and status not in ('running', 'superseded')`,
@@ -181,15 +165,8 @@ export class MixedWork {
         if (run !== undefined) assert.equal(run.status, 'applied');
         if (run !== undefined) by.add(run.daemon);
         return run !== undefined;
-      };
-      if (turn >= luckyTurns) await sleep(restMs);
-      const release = turn < luckyTurns ? undefined : holdBack(sides.find((one) => one !== side));
-      await this.#deliver(side.url, 'push', head);
-      await eventually(`commit ${this.#commits}`, applied);
-      release?.();
+      });
     }
-    // Whoever was held has something to make up for before it is asked for anything else.
-    if (this.#commits > luckyTurns) await sleep(restMs);
     const { rows } = await this.#db.query<{ name: string }>(`select name from svc.agents where name ~ '^fleet-'`);
     assert.deepEqual(rows, [{ name: `fleet-${this.#commits}` }], 'what was pushed last, and nothing from before');
   }
@@ -219,7 +196,7 @@ export class MixedWork {
     assert.deepEqual(await told(), { ticks: this.#ticks, distinct: this.#ticks, sessions: this.#ticks, waiting: 0 });
   }
 
-  async #open({ url, api }: Pick<Side, 'url' | 'api'>): Promise<void> {
+  async #open({ url, api }: Side): Promise<void> {
     const sha = (await this.#fleet.git.git(['rev-parse', 'main'])).trim();
     const pull = { number: 7, title: 't', state: 'open', head: { ref: 'f', sha }, base: { ref: 'main', sha } };
     await this.#deliver(url, 'pull_request', { action: 'opened', number: 7, pull_request: pull });

@@ -72,7 +72,7 @@ async function upgradeFrom(commit: string): Promise<void> {
       return daemon;
     };
     const old = start('old', join(tree, 'cmd/svcd/main.ts'));
-    const { url: oldUrl, pid: oldPid } = await old.ready;
+    const oldUrl = (await old.ready).url;
     const api = apiClient(oldUrl, readClientFile(old.dataDir).token);
     const content =
       'name: worker\nharness: harness-b\nenvironment: {name: default, image: {kind: preset, name: base}}\n' +
@@ -83,7 +83,7 @@ async function upgradeFrom(commit: string): Promise<void> {
     const path = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
     const work = await MixedWork.start(database.db, dir);
     stops.push(() => work.stop());
-    await work.begin({ pid: oldPid, url: oldUrl, api });
+    await work.begin({ url: oldUrl, api });
 
     const accepted: string[] = [];
     const urls = [oldUrl];
@@ -104,7 +104,7 @@ async function upgradeFrom(commit: string): Promise<void> {
     })();
     await sleep(500);
     const now = start('new');
-    const { url: nowUrl, pid: nowPid } = await now.ready;
+    const nowUrl = (await now.ready).url;
     urls.push(nowUrl);
     // What one of them seals the other opens.
     const nowApi = apiClient(nowUrl, readClientFile(old.dataDir).token);
@@ -120,8 +120,8 @@ async function upgradeFrom(commit: string): Promise<void> {
     const together = accepted.length + 60;
     while (accepted.length < together) await Promise.race([traffic, sleep(50)]);
     const sides = [
-      { pid: oldPid, url: oldUrl, api },
-      { pid: nowPid, url: nowUrl, api: nowApi },
+      { url: oldUrl, api },
+      { url: nowUrl, api: nowApi },
     ] as const;
     await work.push(sides);
     for (let round = 0; round < 3; round += 1) await work.tick();
