@@ -239,7 +239,7 @@ class Pool {
     };
     const leftMs = watch.begunMs + clockTimes * timeoutMs - performance.now();
     // Also where it does not answer.
-    hand.timer = setTimeout(stop, leftMs);
+    hand.timer = setTimeout(stop, Math.max(leftMs, 0));
     const restMs = timeoutMs + (await watch.before) - (await usedMs(hand.worker));
     if (hand.job !== watch.job) return;
     clearTimeout(hand.timer);

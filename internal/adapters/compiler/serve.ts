@@ -1,5 +1,5 @@
 // What the worker thread does: compiles what it is sent and answers, one at a time, keeping its cache between compiles. A large
-// answer goes in parts, each when the last has been taken, so that taking it never holds the daemon's event loop.
+// answer goes in parts, each when the one before the last has been taken, so that taking it never holds the daemon's event loop.
 
 import { parentPort } from 'node:worker_threads';
 import { collector } from '../../base/collector.ts';
@@ -44,12 +44,18 @@ parentPort?.on('message', (message: Message) => {
     rest = answers({ ...message.input, bundle: { ...message.input.bundle, entries } });
     entries = new Map();
   }
+  answerNext();
+  // One ahead: the next part is made while the first is taken.
+  if (message.kind === 'compile') answerNext();
+});
+
+function answerNext(): void {
   const answer = rest?.next();
   if (answer?.done !== false) return;
   const { value } = answer;
   parentPort?.postMessage(value, value.kind === 'error' ? [] : [value.part.packed.bytes.buffer]);
   if (value.kind === 'output') tidyUp();
-});
+}
 
 /** Bytes of files and of what they became, from which on room is given back behind the first answer. */
 const firstBytes = 1024 * 1024;

@@ -29,9 +29,7 @@ export interface Packed {
 export function packed(resources: readonly CompiledResource[]): Packed {
   const found: { readonly resource: number; readonly path: readonly Step[]; readonly bytes: Buffer }[] = [];
   const short = resources.map((one, resource) => {
-    const spec = without(one.spec as unknown as Value, [], (path, text) =>
-      found.push({ resource, path, bytes: Buffer.from(text) }),
-    );
+    const spec = without(one.spec, null, (path, text) => found.push({ resource, path, bytes: Buffer.from(text) }));
     return spec === (one.spec as unknown) ? one : ({ ...one, spec } as unknown as CompiledResource);
   });
   const bytes = new Uint8Array(found.reduce((sum, one) => sum + one.bytes.length, 0));
@@ -44,23 +42,40 @@ export function packed(resources: readonly CompiledResource[]): Packed {
   return { resources: short, taken, bytes };
 }
 
+/** Where a value is: made on the way down, and a list only of what is taken. */
+interface Chain {
+  readonly parent: Chain | null;
+  readonly step: Step;
+}
+
+function pathOf(chain: Chain): Step[] {
+  const steps: Step[] = [];
+  for (let at: Chain | null = chain; at !== null; at = at.parent) steps.push(at.step);
+  return steps.reverse();
+}
+
 /** The value with an empty text for each long one in it; itself where there is none. */
-function without(value: Value, path: readonly Step[], take: (path: readonly Step[], text: string) => void): Value {
-  if (typeof value === 'string') {
-    // Half a character has no bytes.
-    if (value.length < longFrom || !value.isWellFormed()) return value;
-    take(path, value);
-    return '';
-  }
-  if (typeof value !== 'object' || value === null) return value;
+function without(
+  value: object,
+  chain: Chain | null,
+  take: (path: readonly Step[], text: string) => void,
+): { readonly [key: Step]: Value } {
+  const whole = value as { readonly [key: Step]: Value };
   let copy: { [key: Step]: Value } | undefined;
-  for (const [key, one] of Object.entries(value)) {
-    const made = without(one as Value, [...path, key], take);
+  const isList = Array.isArray(value);
+  for (const key of Object.keys(value)) {
+    const one = whole[key];
+    // Half a character has no bytes.
+    const isLong = typeof one === 'string' && one.length >= longFrom && one.isWellFormed();
+    if (!isLong && (typeof one !== 'object' || one === null)) continue;
+    const here = { parent: chain, step: isList ? Number(key) : key };
+    if (isLong) take(pathOf(here), one);
+    const made = isLong ? '' : without(one as object, here, take);
     if (made === one) continue;
-    copy ??= (Array.isArray(value) ? [...value] : { ...value }) as { [key: Step]: Value };
-    copy[key] = made;
+    copy ??= (isList ? [...(value as readonly Value[])] : { ...whole }) as { [key: Step]: Value };
+    copy[key] = made as Value;
   }
-  return (copy as Value) ?? value;
+  return copy ?? whole;
 }
 
 /** The resources, whose long texts are read from the bytes when they are asked for. Changes what it is given. */

@@ -6,6 +6,7 @@ import { agentFields } from '../../../schemas/agent.ts';
 import { errtrackToolNames, mcpServerNames } from '../../domain/tool-names.ts';
 import { type Fields, keysOf } from '../../../schemas/grammar.ts';
 import { codehost, connected, tool } from '../../../schemas/tool.ts';
+import type { Node } from '../source/node.ts';
 import { mountsGrant } from './check-mounts.ts';
 import { readFields, recordReading, variantOf } from './read-field.ts';
 import type { Check, MapRef, NodeRef, Reader } from './read.ts';
@@ -21,15 +22,32 @@ export interface ToolContext {
 /** The alias that a harness has for itself. */
 const reserved: { readonly [harness in Harness]?: string } = { 'harness-a': 'workspace' };
 
-export function checkTools(
-  check: Check,
-  spot: NodeRef,
-  world: ToolContext,
-): { readonly [alias: string]: Tool } | undefined {
-  const seen = new Map<string, MapKey>();
+type Tools = { readonly [alias: string]: Tool };
+
+/** Tools that nothing is wrong with, and for whom. */
+interface Judged extends Pick<ToolContext, 'harness' | 'catalog'> {
+  readonly tools: Tools;
+}
+
+/** Of a fleet many agents import the same tools: they are the same node in each, and read once. Only of agents without mounts. */
+const judged = new WeakMap<Node, Judged>();
+
+export function checkTools(check: Check, spot: NodeRef, world: ToolContext): Tools | undefined {
+  const { harness, catalog } = world;
+  const known = judged.get(spot.node);
+  const isAlone = world.mounts?.length === 0;
+  if (known?.harness === harness && known?.catalog === catalog && isAlone) return known.tools;
+  const before = check.errors;
+  const tools = readTools(check, spot, world);
+  if (isAlone && tools !== undefined && check.errors === before) judged.set(spot.node, { harness, catalog, tools });
+  return tools;
+}
+
+function readTools(check: Check, spot: NodeRef, world: ToolContext): Tools | undefined {
+  const seen = new Map<string, NodeRef>();
   const read: Reader<Tool> = (_, at) => {
     const alias = String(at.trail?.step);
-    if (!isDisabled(at)) seen.set(alias, { key: at.key, path: pathOf(at.trail) });
+    if (!isDisabled(at)) seen.set(alias, at);
     if (world.harness !== undefined && reserved[world.harness] === alias) {
       const message = `The tool alias ${alias} is reserved by ${world.harness}`;
       fault(check, 'tool-alias-reserved', message, at.key, pathOf(at.trail));
@@ -41,24 +59,19 @@ export function checkTools(
   return tools;
 }
 
-interface MapKey {
-  readonly key: NodeRef['key'];
-  readonly path: string;
-}
-
 const isDisabled = ({ node }: NodeRef): boolean => {
   const value = node.kind === 'map' ? node.entries.get('disabled')?.value : undefined;
   return value?.kind === 'scalar' && value.value === true;
 };
 
 /** To a harness two aliases of one name would be one server, with half of the tools: the launch would be refused. */
-function checkAlike(check: Check, seen: ReadonlyMap<string, MapKey>): void {
+function checkAlike(check: Check, seen: ReadonlyMap<string, NodeRef>): void {
   const named = mcpServerNames([...seen.keys()]);
   for (const group of named.ok ? [] : named.collisions) {
     const message = `Tool aliases look alike to the harness: ${group.join(' and ')}; give each a name of its own`;
     for (const alias of group) {
       const at = seen.get(alias);
-      if (at !== undefined) fault(check, 'tool-alias-conflict', message, at.key, at.path);
+      if (at !== undefined) fault(check, 'tool-alias-conflict', message, at.key, pathOf(at.trail));
     }
   }
 }

@@ -48,6 +48,8 @@ export class Files {
   readonly #cache: Cache;
   readonly #names = new Map<object, Names>();
   #compared = 0;
+  /** Of the file that was read last and is not remembered: its places are told next. */
+  #latest: { readonly id: string; readonly text: string } | undefined;
 
   constructor(input: CompileInput, cache: Cache) {
     this.#input = input;
@@ -81,6 +83,7 @@ export class Files {
     const { text, ...source } = readSource(ref.id, bytes);
     const parsed = { ...source, length: text.length };
     if (isKept) this.#cache.sources.set(key, parsed);
+    else this.#latest = { id: ref.id, text };
     return parsed;
   }
 
@@ -91,6 +94,7 @@ export class Files {
 
   /** The text of a file that a finding names, for its line and column. */
   textOf(id: string): string | undefined {
+    if (this.#latest?.id === id) return this.#latest.text;
     const bytes = this.#input.bundle.entries.get(id)?.bytes ?? this.#templateBytes(id);
     return bytes === undefined ? undefined : decodeText(id, bytes, fileBytesMax).text;
   }

@@ -213,7 +213,7 @@ function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone
     const found = map(check, spot, desc.what);
     if (found === undefined) return undefined;
     const before = check.errors;
-    const path = pathOf(spot.trail);
+    const path = (): string => pathOf(spot.trail);
     let first: { readonly key: string; readonly desc: Desc; readonly spot: NodeRef } | undefined;
     for (const [key, { value, keyRange }] of found.node.entries) {
       const trail = { parent: spot.trail, step: key };
@@ -225,16 +225,16 @@ function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone
             ? `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s: ${known.join(', ')}.`
             : `Did you mean ${near}?`;
         const name = JSON.stringify(key.slice(0, 80).toWellFormed());
-        fault(check, code, `Unknown ${noun} ${name} in ${path}`, keyRange, pathOf(trail), { hint });
+        fault(check, code, `Unknown ${noun} ${name} in ${path()}`, keyRange, pathOf(trail), { hint });
       } else if (first !== undefined) {
-        const message = `${path} must have exactly one ${noun}; ${key} is a further one`;
+        const message = `${path()} must have exactly one ${noun}; ${key} is a further one`;
         fault(check, code, message, keyRange, pathOf(trail), { hint: 'Keep one of them.' });
       } else {
         first = { key, desc: chosen, spot: { node: value, key: keyRange, trail } };
       }
     }
     if (found.node.entries.size === 0)
-      fault(check, code, `${path} must have exactly one ${noun}: ${known.join(', ')}`, spot.node.range, path);
+      fault(check, code, `${path()} must have exactly one ${noun}: ${known.join(', ')}`, spot.node.range, path());
     if (check.errors > before || first === undefined) return undefined;
     const value = reading(first.desc)(check, first.spot);
     return value === undefined ? undefined : { [first.key]: value };
@@ -251,10 +251,20 @@ export function variantOf(check: Check, spot: MapRef, desc: AnyVariants): AnyGro
   }
   const written = String(scalarOf(at.node));
   const legacy = desc.legacy !== undefined && Object.hasOwn(desc.legacy, written) ? desc.legacy[written] : undefined;
-  const rules = compact<ChoiceRules>({ code: desc.code });
-  const value = legacy ?? oneOf(Object.keys(desc.variants), rules)(check, at);
+  if (legacy !== undefined) return desc.variants[legacy];
+  const value = kindReader(desc)(check, at);
   return value === undefined ? undefined : desc.variants[value];
 }
+
+/** Of the field that says which group it is; made once for each description, which is asked of every document. */
+function kindReader(desc: AnyVariants): Reader<string> {
+  const kept = kindReaders.get(desc);
+  if (kept !== undefined) return kept;
+  const made = oneOf(Object.keys(desc.variants), compact<ChoiceRules>({ code: desc.code }));
+  kindReaders.set(desc, made);
+  return made;
+}
+const kindReaders = new WeakMap<AnyVariants, Reader<string>>();
 
 /** A map that is one of several groups: which one, where it stands, and its fields, as `readFields` gives them. */
 export interface VariantRead {

@@ -42,8 +42,10 @@ export interface Extra {
 export const createCheck = (report: Report): Check => ({ report, errors: 0 });
 
 function stepsOf(trail: PathChain | null, more: readonly PathStep[]): PathStep[] {
-  const steps: PathStep[] = [...more];
-  for (let at = trail; at !== null; at = at.parent) steps.unshift(at.step);
+  const steps: PathStep[] = [];
+  for (let at = trail; at !== null; at = at.parent) steps.push(at.step);
+  steps.reverse();
+  for (const step of more) steps.push(step);
   return steps;
 }
 
@@ -384,7 +386,8 @@ export const jsonObject: Reader<JsonObject> = (check, spot) => recordOf<Json>(js
 
 /** Leaves out what is undefined, so that a canonical record holds only what is set; keeps the order given. */
 export function compact<T extends object>(record: { [K in keyof T]: T[K] | undefined }): T {
+  const given = record as Record<string, unknown>;
   const kept: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(record)) if (value !== undefined) kept[key] = value;
+  for (const key of Object.keys(given)) if (given[key] !== undefined) kept[key] = given[key];
   return kept as T;
 }

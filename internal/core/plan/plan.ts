@@ -7,7 +7,7 @@
 
 import type { ResourceLimits } from '../../domain/catalog.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
-import type { Json } from '../../domain/json.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import { overLimits } from '../../domain/limits.ts';
 import { asJson } from '../../domain/spec.ts';
 import { checkEnv, checkInjections, checkToken, checkTool } from './required.ts';
@@ -154,12 +154,25 @@ function isStored(resource: DesiredResource, facts: Facts): boolean {
 
 /** Text that JSON can carry and the database cannot keep: NUL and lone surrogates (docs/reference/compile.md#yaml). */
 function checkText(resource: DesiredResource, report: Report): void {
-  visit(resource.spec as unknown as Json, [], (path, text) => {
+  const spec = resource.spec as unknown as Json;
+  if (isSound(spec)) return;
+  visit(spec, [], (path, text) => {
+    if (isSoundText(text)) return;
     const isNul = text.includes('\0');
-    if (!isNul && text.isWellFormed()) return;
     const message = isNul ? 'Text holds a NUL character' : 'Text holds half of a surrogate pair';
     report({ resource, path: [...path], code: isNul ? 'nul-byte' : 'invalid-utf8', message });
   });
+}
+
+const isSoundText = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
+
+/** Of nearly every spec no path is asked for. */
+function isSound(value: Json | undefined): boolean {
+  if (typeof value === 'string') return isSoundText(value);
+  if (value === null || typeof value !== 'object') return true;
+  if (Array.isArray(value)) return value.every(isSound);
+  const record = value as JsonObject;
+  return Object.keys(record).every((key) => isSoundText(key) && isSound(record[key]));
 }
 
 type Visitor = (path: readonly (string | number)[], text: string) => void;

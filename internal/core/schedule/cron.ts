@@ -27,8 +27,24 @@ const cronFields: readonly Field[] = [
   { name: 'day of week', least: 0, most: sundayAs7, words: dayNames },
 ];
 
+type Parsed = CronFields | { readonly problem: string };
+
+/** Expressions that have been read: a fleet has the same few many times. Bounded in number and, by the length of each, in bytes. */
+const known = new Map<string, Parsed>();
+const knownMax = 1_000;
+const knownLength = 100;
+
 /** The expression in numbers, or `{ problem }`: what is wrong and what is accepted (docs/reference/schedules.md#cron). */
-export function parseCron(expression: string): CronFields | { readonly problem: string } {
+export function parseCron(expression: string): Parsed {
+  const found = known.get(expression);
+  if (found !== undefined) return found;
+  const made = parse(expression);
+  if (known.size >= knownMax) known.clear();
+  if (expression.length <= knownLength) known.set(expression, made);
+  return made;
+}
+
+function parse(expression: string): Parsed {
   const text = expression.trim();
   if (text === '') return { problem: 'a cron expression must not be empty' };
   if (text.startsWith('@'))

@@ -32,13 +32,13 @@ const odd = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/;
 const depthMax = 30;
 
 /** A key and its colon, with what must follow it. Keys that are no strings cannot begin so, but for the words below. */
-const keyPattern = /([A-Za-z_$][\w$./-]{0,250}):(?=[ \n]|$)/y;
-const flowKey = /([A-Za-z_$][\w$./-]{0,250}):(?= )/y;
+const keyPattern = /[A-Za-z_$][\w$./-]{0,250}:(?=[ \n]|$)/y;
+const flowKey = /[A-Za-z_$][\w$./-]{0,250}:(?= )/y;
 /** A value without quotes, to the end of its line or to a comment. */
 const blockPlain = /[^\s\-?:,[\]{}#&*!|>'"%@`][^\n]*/y;
 const flowPlain = /[^\s\-?:,[\]{}#&*!|>'"%@`](?:[^,[\]{}:#\n]|:(?=[^\s,[\]{}]))*/y;
-const single = /'((?:[^'\n]|'')*)'/y;
-const double = /"([^"\\\n]*)"/y;
+const single = /'(?:[^'\n]|'')*'/y;
+const double = /"[^"\\\n]*"/y;
 /** What may stand behind a value on its line. */
 const rest = / *(?: #[^\n]*)?(?:\n|$)/y;
 const words: ReadonlyMap<string, JsonScalar> = new Map<string, JsonScalar>([
@@ -49,6 +49,12 @@ const words: ReadonlyMap<string, JsonScalar> = new Map<string, JsonScalar>([
 const simpleNumber = /^-?(?:0|[1-9][0-9]{0,14})$/;
 /** Anything else that could be a number of some notation. */
 const maybeNumber = /^[-+]?[.0-9][0-9A-Za-z.+-]*$/;
+
+/** Where what the pattern finds at an offset ends; undefined where it does not stand there. What it makes of that nobody needs. */
+function endOf(pattern: RegExp, text: string, at: number): number | undefined {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : undefined;
+}
 
 const space = 32;
 const newline = 10;
@@ -131,9 +137,10 @@ class Reader {
 
   #key(pattern: RegExp, start: number, entries: ReadonlyMap<string, MapEntry>): string {
     this.nodes++;
-    pattern.lastIndex = start;
-    const key = pattern.exec(this.#text)?.[1];
-    if (key === undefined || words.has(key) || entries.has(key)) throw declined;
+    const end = endOf(pattern, this.#text, start);
+    if (end === undefined) throw declined;
+    const key = this.#text.slice(start, end - 1);
+    if (words.has(key) || entries.has(key)) throw declined;
     return key;
   }
 
@@ -190,8 +197,7 @@ class Reader {
   }
 
   #plain(at: number): ScalarNode {
-    blockPlain.lastIndex = at;
-    const line = blockPlain.exec(this.#text)?.[0] ?? '';
+    const line = this.#text.slice(at, endOf(blockPlain, this.#text, at) ?? at);
     const comment = line.indexOf(' #');
     const written = (comment === -1 ? line : line.slice(0, comment)).trimEnd();
     if (written === '' || written.includes(': ') || written.endsWith(':')) throw declined;
@@ -208,24 +214,22 @@ class Reader {
     const text = this.#text;
     switch (text[at]) {
       case "'": {
-        single.lastIndex = at;
-        const inner = single.exec(text)?.[1];
-        if (inner === undefined) throw declined;
-        return this.#scalar(inner.includes("'") ? inner.replaceAll("''", "'") : inner, at, single.lastIndex);
+        const end = endOf(single, text, at);
+        if (end === undefined) throw declined;
+        const inner = text.slice(at + 1, end - 1);
+        return this.#scalar(inner.includes("'") ? inner.replaceAll("''", "'") : inner, at, end);
       }
       case '"': {
-        double.lastIndex = at;
-        const inner = double.exec(text)?.[1];
-        if (inner === undefined) throw declined;
-        return this.#scalar(inner, at, double.lastIndex);
+        const end = endOf(double, text, at);
+        if (end === undefined) throw declined;
+        return this.#scalar(text.slice(at + 1, end - 1), at, end);
       }
       case '[':
         return this.#flowList(at, depth);
       case '{':
         return this.#flowMap(at, depth);
       default: {
-        flowPlain.lastIndex = at;
-        const written = (flowPlain.exec(text)?.[0] ?? '').trimEnd();
+        const written = text.slice(at, endOf(flowPlain, text, at) ?? at).trimEnd();
         if (written === '') throw declined;
         return this.#scalar(resolved(written), at, at + written.length);
       }
