@@ -4,6 +4,7 @@
 import { executionAsyncResource } from 'node:async_hooks';
 import { getHeapSpaceStatistics } from 'node:v8';
 import { hostname } from 'node:os';
+import type { Logger } from 'pino';
 import { collector } from '../../internal/base/collector.ts';
 import { type Config, ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
 import { createLog } from '../../internal/base/log/log.ts';
@@ -90,6 +91,7 @@ async function run(): Promise<void> {
       void end(1);
     });
   }
+  tellWarnings(log);
   stopTracing = await startTracing(config);
   // After the settings: what cannot be used is told before a thousand modules are loaded.
   const { startDaemon } = await import('./daemon.ts');
@@ -105,6 +107,14 @@ async function run(): Promise<void> {
   const reason = await daemon.failed;
   log.fatal({ err: reason }, 'daemon.failed');
   await end(1);
+}
+
+/** Who reads the log line by line finds lines of JSON alone: what the runtime warns of is one of them. */
+function tellWarnings(log: Logger): void {
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => {
+    if (warning.name !== 'ExperimentalWarning') log.warn({ err: warning }, 'process.warning');
+  });
 }
 
 /** Runs svcd to its end; the process exits with one of the codes above. */

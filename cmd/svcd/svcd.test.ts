@@ -142,6 +142,25 @@ describe('svcd with nothing configured', () => {
     assert.equal(await me(data.path), 200);
     await first.kill('SIGTERM');
   });
+
+  it('a warning of the runtime is a line of the log like any other', async () => {
+    const dir = await tempDataDir();
+    const warning = 'setTimeout(()=>process.emitWarning("odd",{type:"DeprecationWarning",code:"DEP9"}),1500)';
+    const daemon = spawnDaemon({
+      dataDir: dir.path,
+      env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(warning)}` },
+    });
+    await daemon.ready;
+    while (!daemon.stderr().includes('odd')) await sleep(20);
+    assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null }, daemon.stderr());
+    const lines = daemon.stderr().trim().split('\n');
+    const told = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'process.warning');
+    assert.deepEqual(
+      told.map(({ level, err }) => [level, err.type, err.message, err.code]),
+      [['warn', 'DeprecationWarning', 'odd', 'DEP9']],
+    );
+    await dir.remove();
+  });
 });
 
 describe('svcd on an external database', () => {
