@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import { access, constants, readdir, stat } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { isAbsolute, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
 import { DockerEngine, EngineError } from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
@@ -20,6 +19,7 @@ import {
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { pathInRoot } from '../../internal/base/root-path.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
+import { within } from '../../internal/base/waits.ts';
 import {
   createListings,
   type HarnessProgram,
@@ -94,10 +94,7 @@ async function tryNamed(
         throw error;
       },
     );
-    const patience = new AbortController();
-    const late = sleep(engineMs, true, { signal: patience.signal }).catch(() => undefined);
-    const isLate = await Promise.race([tried, late]).finally(() => patience.abort());
-    if (isLate !== true) return;
+    if ((await within(tried, engineMs)) !== undefined) return;
     away(`no answer within ${engineMs} ms`);
     // Sessions that want it fail by what it says, and a person is to hear of it here too.
     tried.catch((error: unknown) => log.error({ setting: key, err: error }, 'sandboxes.engine_unusable'));

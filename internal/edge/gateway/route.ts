@@ -1,8 +1,8 @@
 // A session's way to its model, and what all of them share.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256 } from '../../base/hash.ts';
+import { within } from '../../base/waits.ts';
 import type { ModelUpstream } from '../../adapters/providers/model/model.ts';
 import type { Metrics } from '../../base/metrics/metrics.ts';
 import type { Runtime } from '../../base/runtime.ts';
@@ -98,10 +98,7 @@ export class SessionRoute {
   /** Resolves when it is there, or could not be entered, or takes so long that the database is away: then asking says so. */
   async entered(): Promise<void> {
     if (this.#entering.size === 0) return;
-    const waited = new AbortController();
-    const late = sleep(enteredMs, undefined, { signal: waited.signal }).catch(() => undefined);
-    await Promise.race([Promise.allSettled(this.#entering), late]);
-    waited.abort();
+    await within(Promise.allSettled(this.#entering), enteredMs);
   }
 
   /** A call begins. */

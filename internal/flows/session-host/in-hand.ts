@@ -4,11 +4,11 @@
 // in it wears its messages out. The unclean ends of a session are forgotten with its end alone (`endSessionRow`): a daemon that
 // ends between the two comes to the same.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { clearSuspects, parkedSuspect, turnSuspect } from '../../adapters/store/operations/in-hand.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { type ReplaceableSlot, successorSuspect } from '../../adapters/store/sessions/upkeep.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import { within } from '../../base/waits.ts';
 import type { FlowContext } from '../context.ts';
 import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, putDown, takeInHand } from '../in-hand.ts';
 
@@ -43,11 +43,7 @@ export async function withTurnInHand<T>(
   let turn: Promise<T> | undefined;
   const begin = async (): Promise<void> => {
     turn = act();
-    const over = new AbortController();
-    const seconds = sleep(turnInHandMs, undefined, { signal: over.signal });
-    await Promise.race([seconds, turn]).catch(() => undefined);
-    over.abort();
-    await seconds.catch(() => undefined);
+    await within(turn, turnInHandMs).catch(() => undefined);
   };
   const parked = async (): Promise<void> => {
     ctx.runtime.log.error({ sessionId, agent }, 'session.turn_parked');

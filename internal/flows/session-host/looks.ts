@@ -1,8 +1,8 @@
 // What whoever looks waits for an engine. One that takes calls and never answers holds up neither a page nor a list, nor the
 // other engines: what it does not say in time is left out, and told. As long as a question waits at it, it is not asked again.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineError } from '../../adapters/engine/engine.ts';
+import { within } from '../../base/waits.ts';
 
 /** How long it is waited for. */
 const lookMs = 3_000;
@@ -25,9 +25,7 @@ export async function inTime<T>(
     if (error instanceof EngineError) return error;
     throw error;
   });
-  const patience = new AbortController();
-  const late = sleep(waitMs, undefined, { signal: patience.signal }).catch(() => undefined);
-  const found = await Promise.race([answer.then((value) => ({ value })), late]).finally(() => patience.abort());
+  const found = await within(answer, waitMs);
   if (found !== undefined) return found.value;
   asked.add(question);
   const forget = (): void => void asked.delete(question);

@@ -1,8 +1,8 @@
 // Which of the sessions that other daemons have let go of are in boxes in reach of an engine of this daemon. An engine that
 // takes its time is waited for by nobody: what it says is found by a later look.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { OfferedSession } from '../../adapters/store/sessions/holds.ts';
+import { within } from '../../base/waits.ts';
 import type { HostPorts } from '../host-ports.ts';
 import type { FlowContext } from '../context.ts';
 import { logTurnFailed } from '../turn-failed.ts';
@@ -35,13 +35,8 @@ export class Reach {
     for (const id of this.#found) if (!ids.includes(id)) this.#found.delete(id);
     for (const one of offered) this.#ask(one);
     const asking = ids.flatMap((id) => this.#asking.get(id) ?? []);
-    const answered = new AbortController();
     this.#isLooking = true;
-    await Promise.race([
-      Promise.all(asking),
-      sleep(momentMs, undefined, { signal: answered.signal }).catch(() => undefined),
-    ]);
-    answered.abort();
+    await within(Promise.all(asking), momentMs);
     this.#isLooking = false;
     return ids.filter((id) => this.#found.has(id));
   }

@@ -17,6 +17,7 @@ import {
 import { sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
 import { placesToAskBack } from '../../core/session/session.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { type Harness, harnessNames } from '../../domain/spec.ts';
 import type { HostPorts, ToolListings } from '../host-ports.ts';
 import type { FlowContext } from '../context.ts';
@@ -266,20 +267,12 @@ export class SessionHost {
    */
   async #reap(): Promise<void> {
     this.#reaps += 1;
-    await this.#untilStopped(
-      this.#reaps % 3 === 1 ? reapOwn(this.#ctx) : reapEnded(this.#ctx, new Set(this.#running.keys())),
-    );
-  }
-
-  /** An engine may take its time over what nobody waits for: a daemon that stops has sessions to hand back. */
-  async #untilStopped(work: Promise<unknown>): Promise<void> {
+    // An engine may take its time over what nobody waits for: a daemon that stops has sessions to hand back.
     const { signal } = this.#stop;
-    const stopped = Promise.withResolvers<void>();
-    const stop = (): void => stopped.resolve();
-    signal.addEventListener('abort', stop, { once: true });
-    // How it ends then is nobody's business any more.
-    work.catch(() => undefined);
-    await Promise.race([work, stopped.promise]).finally(() => signal.removeEventListener('abort', stop));
+    const reaping = this.#reaps % 3 === 1 ? reapOwn(this.#ctx) : reapEnded(this.#ctx, new Set(this.#running.keys()));
+    await unlessAborted(reaping, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
   }
 
   async #renew(): Promise<void> {

@@ -5,6 +5,7 @@ import type { Tip } from '../../adapters/repo/types.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { insertSnapshot } from '../../adapters/store/repositories/snapshots.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, TemplateLock } from '../../domain/bundle.ts';
 import { inputsKey, type Templates, templatesKey } from '../compiled.ts';
@@ -79,28 +80,12 @@ export async function compile(
   resolved: Resolved,
   read: { readonly tip: Tip; readonly files: TreeFiles },
 ): Promise<CompiledTree> {
-  const tree = await untilDrained(task.draining, compileFiles(task, resolved, read));
+  // It, and the registry that it asks for templates, may take longer than a daemon has for its end: what is given up is handed
+  // back, and whoever comes next begins it anew. Behind something newer a sync waits for it, so that a repository has one
+  // compile at a time.
+  const tree = await unlessAborted(compileFiles(task, resolved, read), task.draining);
   failpoint('sync.compiled');
   return tree;
-}
-
-/**
- * A compile, and the registry that it asks for templates, may take longer than a daemon has for its end: what is given up is
- * handed back, and whoever comes next begins it anew. Behind something newer a sync waits for it, so that a repository has one
- * compile at a time.
- */
-export async function untilDrained<T>(draining: AbortSignal, work: Promise<T>): Promise<T> {
-  const drained = Promise.withResolvers<never>();
-  const end = (): void => drained.reject(draining.reason);
-  if (draining.aborted) end();
-  else draining.addEventListener('abort', end, { once: true });
-  // How it ends once it was given up is nobody's business any more.
-  work.catch(() => undefined);
-  try {
-    return await Promise.race([work, drained.promise]);
-  } finally {
-    draining.removeEventListener('abort', end);
-  }
 }
 
 async function compileFiles(

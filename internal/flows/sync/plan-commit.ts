@@ -7,10 +7,11 @@ import { type InHand, repositoryInHand } from '../../adapters/store/repositories
 import { snapshotById, snapshotOfCommit } from '../../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
-import { compileWith, untilDrained } from './compile.ts';
+import { compileWith } from './compile.ts';
 import { contextOf } from './resolve.ts';
 import type { ApplyResult } from './plan.ts';
 import { remarksOnSlugs } from './slugs.ts';
@@ -84,7 +85,7 @@ export async function planCommit(
           ...(inputs !== undefined && { lock: inputs.lock }),
         }),
     });
-    const complete = await untilDrained(of.signal, compiling);
+    const complete = await unlessAborted(compiling, of.signal);
     if (complete === undefined) throw new RepoCondition('hostile', 'imports ask for ever more files outside .svc/');
     const result = await dryRun(ctx, found, complete.output, files, of.commit);
     return { result, files: new Set((await files.bundle()).entries.keys()) };

@@ -5,6 +5,7 @@
 
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { within } from '../../../base/waits.ts';
 import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
@@ -305,9 +306,10 @@ export class Pool {
   async #connect(leftMs: number): Promise<pg.PoolClient> {
     const connecting = this.#pool.connect();
     try {
-      const client = await within(connecting, leftMs);
+      const connected = await within(connecting, leftMs);
+      if (connected === undefined) throw new NoAnswer(`${Math.round(leftMs)} ms`);
       this.#answeredAt = performance.now();
-      return client;
+      return connected.value;
     } catch (error) {
       // It may come late: then it is nobody's.
       connecting.then(
@@ -327,10 +329,10 @@ export class Pool {
         const since = isPatient ? Math.max(asked, this.#answeredAt) : asked;
         const leftMs = since + answerMs - performance.now();
         if (leftMs <= 0) throw new NoAnswer(`${Math.round(answerMs)} ms`);
-        const result = await answeredIn(answering, isPatient ? Math.min(leftMs, quietMs) : leftMs);
+        const result = await within(answering, isPatient ? Math.min(leftMs, quietMs) : leftMs);
         if (result !== undefined) {
           this.#answeredAt = performance.now();
-          return result.answer;
+          return result.value;
         }
         if (isPatient) this.#probe();
       }
@@ -360,32 +362,6 @@ export class Pool {
   #giveUp(client: pg.PoolClient): void {
     const backend = (client as { processID?: unknown }).processID;
     if (typeof backend === 'number') this.#options.cancel?.(backend);
-  }
-}
-
-/** The promise, or NoAnswer after so many milliseconds. */
-async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer(`${Math.round(ms)} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, over]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** What it resolves to; undefined where it has not within so many milliseconds. */
-async function answeredIn<T>(promise: Promise<T>, ms: number): Promise<{ readonly answer: T } | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
-  });
-  try {
-    return await Promise.race([promise.then((answer) => ({ answer })), over]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -1,0 +1,26 @@
+// Waits with an end: for what may take longer than whoever asks has time, or than anybody wants it. What was waited for goes on
+// by itself then, and how it ends is nobody's business any more.
+
+/** What the work gives; undefined where it has not within so many milliseconds. Throws what it throws in that time. */
+export async function within<T>(work: Promise<T>, ms: number): Promise<{ readonly value: T } | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), ms);
+  try {
+    return await Promise.race([work.then((value) => ({ value })), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What the work gives. Throws the signal's reason where that comes first, or has come before; else what the work throws. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const end = (): void => aborted.reject(signal.reason);
+  if (signal.aborted) end();
+  else signal.addEventListener('abort', end, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', end);
+  }
+}
