@@ -4,6 +4,7 @@
 // by consent, the credential: where the two repeat themselves, to look for one in the other costs no more than a look at each byte.
 
 import { Transform } from 'node:stream';
+import { bordersOf } from '../../base/borders.ts';
 
 const masked = Buffer.from('***');
 const backslash = 0x5c;
@@ -14,7 +15,7 @@ const codeChars = 5;
 /** Passes bytes on, `secret` replaced wherever it stands. Fails above `bytesMax`; undefined: no bound. */
 export function maskStream(secret: string | undefined, bytesMax: number | undefined): Transform {
   const needle = Buffer.from(secret ?? '');
-  const borders = bordersOf(needle);
+  const borders = bordersOf(needle.length, (at) => needle[at] as number);
   const plain = new Follower(needle, borders);
   const spelled = new Spelled(needle, borders);
   let held: Buffer = Buffer.alloc(0);
@@ -47,17 +48,6 @@ export function maskStream(secret: string | undefined, bytesMax: number | undefi
       done(null, held);
     },
   });
-}
-
-/** How far the bytes that end here are a beginning of all, for each of them. */
-function bordersOf(needle: Buffer): Uint32Array {
-  const borders = new Uint32Array(needle.length);
-  for (let at = 1, matched = 0; at < needle.length; at += 1) {
-    while (matched > 0 && needle[matched] !== needle[at]) matched = borders[matched - 1] as number;
-    if (needle[matched] === needle[at]) matched += 1;
-    borders[at] = matched;
-  }
-  return borders;
 }
 
 /** Of characters that come one by one, how many of the last are the secret's beginning, and where those stand. */

@@ -1,21 +1,11 @@
 // Looking for a long text in a time that grows with both lengths and no faster: the runtime's own search compares on and on
 // where the two repeat themselves, for seconds in a text of some tens of thousands of characters. Whoever says both may be hostile.
 
-/** How far the text that ends here is a beginning of the value, for each of the value's characters. */
-function bordersOf(value: string, length: number): Uint32Array {
-  const borders = new Uint32Array(length);
-  for (let at = 1, matched = 0; at < length; at += 1) {
-    const code = value.charCodeAt(at);
-    while (matched > 0 && value.charCodeAt(matched) !== code) matched = borders[matched - 1] as number;
-    if (value.charCodeAt(matched) === code) matched += 1;
-    borders[at] = matched;
-  }
-  return borders;
-}
+import { bordersOf } from '../../base/borders.ts';
 
 /** What `text.replaceAll(value, by)` makes of it; `by` stands for itself. */
 export function replaceLong(text: string, value: string, by: string): string {
-  const borders = bordersOf(value, value.length);
+  const borders = bordersOf(value.length, (at) => value.charCodeAt(at));
   let replaced = '';
   let from = 0;
   for (let at = 0, matched = 0; at < text.length; at += 1) {
@@ -34,7 +24,7 @@ export function replaceLong(text: string, value: string, by: string): string {
 export function beginningAtEnd(text: string, value: string): number {
   const length = Math.min(text.length, value.length - 1);
   if (length <= 0) return 0;
-  const borders = bordersOf(value, length);
+  const borders = bordersOf(length, (at) => value.charCodeAt(at));
   let matched = 0;
   for (let at = text.length - length; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
