@@ -5,6 +5,9 @@ import type { Json, JsonObject } from './json.ts';
 /** The language's raw JSON values, which stand for numbers that a double cannot hold (core/match). */
 const { isRawJSON } = JSON as unknown as { isRawJSON(value: unknown): value is { readonly rawJSON: string } };
 
+/** The year 10000, in milliseconds: a time from there on is none that a row keeps, or that is written with four digits of a year. */
+export const endlessMs = Date.UTC(10_000, 0);
+
 /** The object, or an empty one. */
 export const objectAt = (value: Json | undefined): JsonObject =>
   value !== null && typeof value === 'object' && !Array.isArray(value) && !isRawJSON(value)

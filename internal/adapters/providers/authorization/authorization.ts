@@ -3,6 +3,7 @@
 // twice here, and what was sent without an answer is told apart from what was refused.
 
 import * as oauth from 'oauth4webapi';
+import { endlessMs } from '../../../domain/fields.ts';
 import type { Server } from './discover.ts';
 import { initialize, OauthFailure, type Reach, send } from './request.ts';
 
@@ -76,8 +77,6 @@ function failureOf(error: unknown): OauthFailure {
 
 /** As RFC 6749 writes it, and as an address can hold it. */
 const clientIdPattern = /^[\x20-\x7e]{1,2048}$/;
-/** In seconds, the year 10000: what a server says beyond it is no date of anybody's. */
-const endless = 253_402_300_800;
 
 /** Registers a client; native where it is reached by plain http. Throws OauthFailure `client-needed`. */
 export async function register(
@@ -105,7 +104,7 @@ export async function register(
     return {
       client: { id: made.client_id, method: secret === undefined ? 'none' : (known ?? methodFor(server, true)) },
       secret,
-      expiresAt: typeof ends === 'number' && ends > 0 && ends < endless ? new Date(ends * 1_000) : null,
+      expiresAt: typeof ends === 'number' && ends > 0 && ends * 1_000 < endlessMs ? new Date(ends * 1_000) : null,
     };
   } catch (error) {
     const { message } = failureOf(error);

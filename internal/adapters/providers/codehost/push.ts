@@ -1,6 +1,6 @@
 // The push event, from the provider's field names to ours, and the one form of a repository address.
 
-import { listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
+import { endlessMs, listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
@@ -75,8 +75,6 @@ const planned = new Set(['opened', 'reopened', 'synchronize', 'edited', 'ready_f
 
 /** As the database numbers them. */
 const numberMax = 2 ** 31 - 1;
-/** Before the year 10000, as the provider writes years; milliseconds. */
-const timeMax = Date.UTC(10_000, 0);
 
 const isNumber = (value: Json | undefined): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= numberMax;
@@ -84,7 +82,7 @@ const isNumber = (value: Json | undefined): value is number =>
 /** Undefined for what is no time that a pull request can have. */
 function timeOf(value: Json | undefined): Date | undefined {
   const at = new Date(textAt(value) ?? Number.NaN);
-  return at.getTime() >= 0 && at.getTime() < timeMax ? at : undefined;
+  return at.getTime() >= 0 && at.getTime() < endlessMs ? at : undefined;
 }
 
 /** Undefined where nothing about its plan can have changed. */

@@ -4,7 +4,7 @@
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { request } from 'undici';
 import { boundedText } from '../../../base/net/answer.ts';
-import { objectAt } from '../../../domain/fields.ts';
+import { endlessMs, objectAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
 import { dispatcherFor } from './guard.ts';
 import { withoutEnd } from '../../../domain/text.ts';
@@ -48,8 +48,6 @@ export const answerBytes = 64 * 1024;
 
 /** No request could carry another one. */
 const tokenPattern = /^[\x21-\x7e]+$/;
-/** The year 10000, beyond which no row keeps a time of somebody else's. */
-const endless = 253_402_300_800_000;
 
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
@@ -129,7 +127,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
   }
   const { token, expires_at: expiresAt } = objectAt(JSON.parse(answer) as Json);
   const until = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN;
-  if (typeof token !== 'string' || !tokenPattern.test(token) || !(until > 0 && until < endless)) {
+  if (typeof token !== 'string' || !tokenPattern.test(token) || !(until > 0 && until < endlessMs)) {
     throw new Error('the provider answered without a token');
   }
   return { token, expiresAt: new Date(until) };

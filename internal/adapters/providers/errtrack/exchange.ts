@@ -2,7 +2,7 @@
 // and the confirmation of an installation. A refusal is known only where the provider can have done nothing; an error
 // of its own, a lost or unreadable answer, and a slow refusal (it gives those for healthy installations too) are unknown.
 
-import { objectAt } from '../../../domain/fields.ts';
+import { endlessMs, objectAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
 import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf } from './request.ts';
 
@@ -24,8 +24,6 @@ export type Confirmed =
 
 const slowMs = 10_000;
 const tokenMax = 4_096;
-/** The last millisecond of the year 9999. */
-const endless = 253_402_300_799_999;
 
 const installationUrl = (settings: ErrtrackSettings, installationId: string): string =>
   new URL(`/api/0/sentry-app-installations/${encodeURIComponent(installationId)}/`, settings.baseUrl).href;
@@ -69,7 +67,7 @@ async function grant(
   const until = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN;
   if (!isToken(token) || !isToken(refreshToken) || Number.isNaN(until)) return { outcome: 'unknown' };
   // The pair is there once: of a time that no row keeps, what can be kept, so that it is not lost for it.
-  return { outcome: 'done', token, refreshToken, expiresAt: new Date(Math.min(Math.max(until, 0), endless)) };
+  return { outcome: 'done', token, refreshToken, expiresAt: new Date(Math.min(Math.max(until, 0), endlessMs - 1)) };
 }
 
 const isToken = (value: unknown): value is string =>
