@@ -53,6 +53,35 @@ test('a secret is set, listed, edited, rotated, revealed and deleted', async () 
   assert.equal((await svc(['secret', 'rotate', 'db', '--from-file', '-'], 'x')).code, 1);
 });
 
+test('a secret that an environment names, or a project reads from its organization, is not deleted by the way', async () => {
+  const tree = join(home.path, 'users');
+  await mkdir(join(tree, '.svc/agents'), { recursive: true });
+  await writeFile(
+    join(tree, '.svc/agents/a.yaml'),
+    `name: user
+harness: harness-a
+environment: { name: keyed, image: { kind: preset, name: base }, env: { KEY: { $secret: inside }, ORG: { $secret: above } } }
+triggers:
+  - { event: webhook.received, endpoint: on, auth: { kind: bearer_token, secretRef: both }, routing: { kind: spawn } }
+`,
+  );
+  await done(['secret', 'set', 'inside', '--from-file', '-'], 'v');
+  await done(['secret', 'set', 'both', '--from-file', '-'], 'v');
+  for (const name of ['above', 'both']) await done(['secret', 'set', name, '--org', '--from-file', '-'], 'v');
+  await done(['apply', tree]);
+  for (const [args, user] of [
+    [['inside'], 'agent user'],
+    [['above', '--org'], 'agent default/user'],
+    [['both'], 'endpoint on'],
+  ] as const) {
+    const { code, stderr } = await svc(['secret', 'delete', ...args, '--yes']);
+    assert.equal(stderr, `svc: ${args[0]} is used by ${user}\n--force deletes it nevertheless\n`);
+    assert.equal(code, 1);
+  }
+  await done(['secret', 'delete', 'both', '--org']);
+  for (const args of [['inside'], ['above', '--org'], ['both']]) await done(['secret', 'delete', ...args, '--force']);
+});
+
 test('what an apply says to do about a secret that goes idle behind an endpoint can be done', async () => {
   await done(['secret', 'set', 'hook', '--from-file', '-', '--idle-expiry', '60'], 'v');
   const tree = join(home.path, 'idle');

@@ -1,11 +1,8 @@
 // `svc secret …`. A value comes from a prompt without an echo, a file or stdin, and is printed by `reveal` alone.
 
 import type { DryRun } from '../../../schemas/api/common.ts';
-import * as agents from '../../../schemas/api/agents.ts';
-import * as endpoints from '../../../schemas/api/endpoints.ts';
-import * as repositories from '../../../schemas/api/repositories.ts';
 import * as secrets from '../../../schemas/api/secrets.ts';
-import { type Client, connect } from './client.ts';
+import { connect } from './client.ts';
 import { because, dryRun, isAsked, isMeant } from './confirm.ts';
 import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
@@ -172,34 +169,31 @@ export const secretReveal: Handler = async (call) => {
   return 0;
 };
 
-/** What stops working without the secret: endpoints, agents and repositories that name it. */
-async function usersOf(client: Client, name: string): Promise<string[]> {
-  const [hooks, stored, watched] = await Promise.all([
-    client.list(endpoints.listEndpoints),
-    client.list(agents.listAgents),
-    client.list(repositories.listRepositories),
-  ]);
-  const reference = JSON.stringify({ $secret: name }).slice(1, -1);
-  return [
-    ...hooks.items.filter(({ auth }) => auth?.secretRef === name).map((one) => `endpoint ${one.name}`),
-    ...stored.items.filter(({ spec }) => JSON.stringify(spec).includes(reference)).map((one) => `agent ${one.name}`),
-    ...watched.items
-      .filter(({ auth }) => auth?.kind === 'token' && auth.secretRef === name)
-      .map((one) => `repository ${one.name}`),
-  ];
+/** What may use a secret, as a dry run calls it, and one of it. */
+const userKinds = { endpoints: 'endpoint', agents: 'agent', repositories: 'repository' };
+
+/** What uses the secret: endpoints, repositories, and agents that name it themselves or in their environment. */
+function usersIn({ consequences }: DryRun): string[] {
+  return Object.entries(userKinds).flatMap(([kind, word]) =>
+    consequences
+      .filter((one) => one.kind === kind)
+      .flatMap(({ count, names }) => [
+        ...names.map((name) => `${word} ${name}`),
+        ...(count > names.length ? [`${count - names.length} more ${kind}`] : []),
+      ]),
+  );
 }
 
 export const secretDelete: Handler = async (call) => {
   const client = await connect(call);
   const { operations, params } = placeOf(call);
   const name = call.arg('NAME');
-  const isOpen = call.flag('org') || call.flag('force') || call.flag('dry-run');
-  const users = isOpen ? [] : await usersOf(client, name);
-  if (users.length > 0 && !isAsked(call)) {
-    throw refusal('secret-in-use', `${name} is used by ${users.join(', ')}`, '--force deletes it nevertheless');
-  }
   const look = async () => (await client.call(operations.remove, { params, query: dryRun })) as DryRun;
   const isForced = call.flag('force') && !call.flag('dry-run');
+  // Who is asked, or looks, is told what uses it all the same.
+  const users = isForced || call.flag('dry-run') || isAsked(call) ? [] : usersIn(await look());
+  if (users.length > 0)
+    throw refusal('secret-in-use', `${name} is used by ${users.join(', ')}`, '--force deletes it nevertheless');
   if (!isForced && !(await isMeant(call, `deleting ${name}`, look))) return 0;
   await client.call(operations.remove, { params, ...because(call) });
   return done(call, undefined, 'deleted');

@@ -40,17 +40,23 @@ export async function dryDeleteSecret(ctx: FlowContext, scope: SecretScope, name
   const found = await readSecret(ctx.db, scope, name, ctx.runtime.now());
   if (found === undefined) throw new Fault('not_found', 'not-found', messagesTable.notVisible);
   const { agents, endpoints, repositories, sessions, isBacked } = await dependentsOfSecret(ctx.db, scope, name);
-  const reads = isBacked
-    ? [
-        "reads the organization's secret of that name from then on",
-        "read the organization's secret of that name from then on",
-      ]
-    : ['no longer finds it: a launch that needs it fails', 'no longer find it: launches that need it fail'];
-  const [singular = '', plural = ''] = reads;
+  /** Of one, and of several. */
+  const what = (...alone: readonly [string, string]): readonly [string, string] =>
+    isBacked
+      ? [
+          "reads the organization's secret of that name from then on",
+          "read the organization's secret of that name from then on",
+        ]
+      : alone;
+  const missing = what(
+    'no longer finds it: a launch that needs it fails',
+    'no longer find it: launches that need it fail',
+  );
+  const unread = what('cannot be read any more', 'cannot be read any more');
   return {
     consequences: [
       plainConsequence('secrets', `Secret ${name} goes, with its value; nobody gets it back`, 1),
-      ...countedConsequence('agents', agents, 'agent', singular, plural),
+      ...countedConsequence('agents', agents, 'agent', ...missing),
       ...countedConsequence(
         'sessions',
         sessions,
@@ -58,18 +64,8 @@ export async function dryDeleteSecret(ctx: FlowContext, scope: SecretScope, name
         'keeps the value until its next launch',
         'keep the value until their next launch',
       ),
-      ...(isBacked
-        ? []
-        : [
-            ...countedConsequence('endpoints', endpoints, 'endpoint', 'refuses every call', 'refuse every call'),
-            ...countedConsequence(
-              'repositories',
-              repositories,
-              'repository',
-              'cannot be read any more',
-              'cannot be read any more',
-            ),
-          ]),
+      ...countedConsequence('endpoints', endpoints, 'endpoint', ...what('refuses every call', 'refuse every call')),
+      ...countedConsequence('repositories', repositories, 'repository', ...unread),
     ],
   };
 }

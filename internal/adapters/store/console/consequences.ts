@@ -77,7 +77,7 @@ export const dependentsOfSecret = (
       and ($2::uuid is not null or not exists (select from svc.secret_metadata m
         where m.org_id = $1::uuid and m.project_id = p.id and m.name = $3::text))`;
   const named = (spec: string): string =>
-    `jsonb_path_exists(${spec}, '$.** ? (@."$secret" == $name || @.secretRef == $name)', jsonb_build_object('name', $3::text))`;
+    `jsonb_path_exists(${spec}, '$.** ? (@."$secret" == $name)', jsonb_build_object('name', $3::text))`;
   const readers = `select a.id, p.prefix || a.name as name from svc.agents a join (${ours}) p on p.id = a.project_id
     where ${named('a.spec')} or exists (select from svc.generated_resources g where g.project_id = a.project_id
       and g.kind = 'Environment' and g.name = a.environment and ${named('g.spec')})`;
