@@ -370,13 +370,12 @@ test('a shell completes names of things, values and fields', async () => {
     ['repo', 'rel'],
     ['validate', '--format', 'sa'],
     ['event', 'list', '--key', 'codehost.pus'],
+    ['token', 'revoke', ''],
+    ['org', 'delete', ''],
   ];
   const tries = lines.map((words) => `try svc ${words.map((word) => `'${word}'`).join(' ')}`);
-  const run = [
-    script,
-    'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _svc; echo "${COMPREPLY[*]}"; }',
-    ...tries,
-  ].join('\n');
+  const attempt = 'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _svc; echo "${COMPREPLY[*]}"; }';
+  const run = [script, attempt, ...tries].join('\n');
   // The daemon that is asked lives in this process.
   const { stdout } = await promisify(execFile)('bash', ['--norc', '-c', run], {
     env: { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: place, SVC_DATA_DIR: daemon.dataDir },
@@ -392,6 +391,8 @@ test('a shell completes names of things, values and fields', async () => {
     'release',
     'sarif',
     'codehost.push',
+    JSON.parse(await ok('token', 'list', '--json')).items[0].id,
+    'default',
   ]);
   const version = await promisify(execFile)(process.execPath, [main, '--version']);
   assert.match(version.stdout, /^svc \d+\.\d+\.\d+ \(node 24/);

@@ -213,6 +213,10 @@ test('bash completes commands, second words, options and choices', async () => {
   assert.deepEqual(complete('repo', 'add', 'x', '--br'), ['--branch']);
   assert.deepEqual(complete('--json', 'completion', 'f'), ['fish']);
   assert.deepEqual(complete('validate', '--cont'), ['--context']);
+  // As readline cuts them.
+  assert.deepEqual(complete('-o', 'json', 'agent', 'dif'), ['diff']);
+  assert.deepEqual(complete('--output', '=', 'json', 'agent', 'dif'), ['diff']);
+  assert.deepEqual(complete('--output=json', 'agent', 'dif'), ['diff']);
 });
 
 test('without a server the reason says how to find one, and a token is never repeated', async () => {

@@ -45,10 +45,6 @@ function bash(): string {
     }
   }
   const files = [...valueOptions('file'), ...valueOptions('directory')].map((name) => `--${name}`);
-  const withValue = [
-    ...new Set([...commands.flatMap((command) => command.options), ...globalOptions].filter(takesValue)),
-  ];
-  const skip = [...new Set(withValue.map((option) => `--${option.name}`))];
   return `# bash completion for svc
 _svc() {
   local cur prev words='' paths='' names='' command='' before='' token skip=''
@@ -61,9 +57,11 @@ _svc() {
   [ "$prev" = = ] && prev=\${COMP_WORDS[COMP_CWORD-2]}
   [ "$cur" = = ] && { prev=\${COMP_WORDS[COMP_CWORD-1]}; cur=''; }
   for token in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    # A value may be cut off behind the = of its option.
+    if [ "$token" = = ]; then skip=1; continue; fi
     if [ -n "$skip" ]; then skip=''; continue; fi
     case $token in
-      ${skip.join('|')}) skip=1 ;;
+      ${valued().join('|')}) skip=1 ;;
       -*) ;;
       *) case $command in
            *' '*) ;;
@@ -116,6 +114,13 @@ function bashCase(command: CommandSpec, pattern: string): string {
   return `    ${quoted}) words='${[...choices, ...optionNames(command)].join(' ')}'${paths}${names} ;;`;
 }
 
+const spelt = ({ name, short }: OptionSpec): string[] => [`--${name}`, ...(short === undefined ? [] : [`-${short}`])];
+
+/** Options behind which a value stands, as they are typed. */
+const valued = (): string[] => [
+  ...new Set([...commands.flatMap((command) => command.options), ...globalOptions].filter(takesValue).flatMap(spelt)),
+];
+
 /** A line for each option of each command whose value is one of some words, or a name. */
 function bashValues(): string[] {
   const line = (pattern: string, option: OptionSpec, command?: CommandSpec): string[] => {
@@ -123,10 +128,6 @@ function bashValues(): string[] {
     if (option.choices !== undefined) return [`    ${pattern}) words='${option.choices.join(' ')}' ;;`];
     return kind === undefined ? [] : [`    ${pattern}) names=${kind} ;;`];
   };
-  const spelt = (option: OptionSpec): string[] => [
-    `--${option.name}`,
-    ...(option.short === undefined ? [] : [`-${option.short}`]),
-  ];
   return [
     ...commands.flatMap((command) =>
       command.options.filter(takesValue).flatMap((option) => {
@@ -274,8 +275,6 @@ function fish(): string {
 
 /** `__svc_args N`: there are so many words before the one that is typed, options and their values not counted; `N-`: or more. */
 function fishCounter(): string[] {
-  const withValue = [...commands.flatMap((command) => command.options), ...globalOptions].filter(takesValue);
-  const names = withValue.flatMap(({ name, short }) => [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]);
   return [
     'function __svc_args',
     '  set -l count 0',
@@ -283,7 +282,7 @@ function fishCounter(): string[] {
     '  for word in (commandline -opc)[2..-1]',
     '    if test $skip = 1',
     '      set skip 0',
-    `    else if contains -- $word ${[...new Set(names)].join(' ')}`,
+    `    else if contains -- $word ${valued().join(' ')}`,
     '      set skip 1',
     "    else if not string match -q -- '-*' $word",
     '      set count (math $count + 1)',

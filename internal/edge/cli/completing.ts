@@ -23,6 +23,7 @@ const groups: { readonly [word: string]: ValueKind } = {
   event: 'event',
   session: 'session',
   binding: 'binding',
+  org: 'org',
   project: 'project',
   account: 'account',
   token: 'token',

@@ -22,7 +22,7 @@ const lists: { readonly [kind: string]: string } = {
   project: '/api/v1/orgs/:org/projects',
   org: '/api/v1/orgs',
   account: '/api/v1/orgs/:org/service-accounts',
-  token: '/api/v1/me/tokens',
+  token: '/api/v1/tokens',
 };
 
 export async function printNames(argv: readonly string[], io: CliIo): Promise<number> {
@@ -58,8 +58,10 @@ async function listed(kind: string, call: Parameters<typeof findServer>[0]): Pro
   const path = below.replace(':org', encodeURIComponent(org)).replace(':project', encodeURIComponent(project));
   const text = await read(`${url}${path}${path.includes('?') ? '&' : '?'}limit=${most}`, token);
   const { items } = Object(JSON.parse(text)) as { readonly items?: readonly { [member: string]: unknown }[] };
+  // A token is revoked by its id alone.
+  const isById = kind === 'token';
   return (items ?? [])
-    .map(({ slug, name, id }) => slug ?? name ?? id)
+    .map(({ slug, name, id }) => (isById ? id : (slug ?? name ?? id)))
     .filter((name) => typeof name === 'string')
     .filter((name) => /^[\w.@:/-]+$/.test(name));
 }
