@@ -163,6 +163,32 @@ test('shipped templates and those of a configuration file are found', async () =
   assert.match(stderr, /catalog/);
 });
 
+test('a tree compiles as it would on the daemon of the configuration file and of the environment', async () => {
+  const path = await tree('asdaemon', {
+    '.svc/agents/a.yaml': 'name: default\nimports: "@house/base@latest/prompt.yaml"\n',
+    'svc.yaml': `sandbox: docker
+allowPrivateNetwork: true
+sandboxes: { docker: { socket: /run/none.sock } }
+templates: [{ scope: "@house", registry: "http://127.0.0.1:9" }]
+`,
+    'open.yaml': 'templates: [{ scope: "@house", registry: "http://127.0.0.1:9" }]\n',
+  });
+  const says = async (file: string, env: { readonly [name: string]: string } = {}): Promise<string> => {
+    const { code, stderr } = await runSvc(home.path, ['validate', path, '--config', join(path, file)], { env });
+    assert.equal(code, 1);
+    return stderr;
+  };
+  assert.match(await says('svc.yaml'), /Preset base has no image/);
+  assert.doesNotMatch(await says('svc.yaml', { SVC_SANDBOX: 'process' }), /has no image/);
+  assert.doesNotMatch(await says('svc.yaml'), /SVC_ALLOW_PRIVATE_NETWORK/);
+  assert.doesNotMatch(await says('open.yaml', { SVC_ALLOW_PRIVATE_NETWORK: '1' }), /SVC_ALLOW_PRIVATE_NETWORK/);
+  assert.match(await says('open.yaml'), /SVC_ALLOW_PRIVATE_NETWORK/);
+  const env = { SVC_CONFIG: join(path, 'bad.yaml') };
+  await writeFile(env.SVC_CONFIG, 'catalog: { presets: 7 }\n');
+  const { code, stderr } = await runSvc(home.path, ['preset', 'build', 'x', '--from', path], { env });
+  assert.deepEqual([code, stderr.startsWith('svc: catalog.presets')], [2, true], stderr);
+});
+
 test('schema prints what is kept under schemas/json, and writes the same files', async () => {
   const kept = await readFile(join(rootDir, 'schemas/json/environment.schema.json'), 'utf8');
   assert.equal((await run('schema', 'environment')).stdout, kept);

@@ -6,7 +6,7 @@ import { type BuiltPreset, PresetStore } from '../../adapters/presets/presets.ts
 import { compileSettings } from '../../base/config/compile-settings.ts';
 import { Fault } from '../../domain/fault.ts';
 import { UsageError, refusal } from './failure.ts';
-import { localConfig } from './local-config.ts';
+import { asMisuse, localConfig } from './local-config.ts';
 import { clean, relativeTime, table } from './text.ts';
 import type { Handler } from './types.ts';
 
@@ -46,7 +46,7 @@ export const presetBuild: Handler = async (call) => {
   const from = call.text('from');
   if (from === undefined) throw new UsageError('--from is missing', 'name a directory, or an archive made by tar');
   const config = localConfig(call);
-  const { catalog } = compileSettings(config.file, config.fileDir);
+  const { catalog } = asMisuse(() => compileSettings(config.file, config.fileDir));
   call.screen.progress(`building ${name} from ${from} …`);
   const store = new PresetStore(config.dataDir);
   const built = await refusing(store.build(name, resolve(call.io.cwd, from), { now: call.screen.now() }));

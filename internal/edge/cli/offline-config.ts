@@ -1,21 +1,20 @@
-// The configuration file as offline commands need it. Loaded only where a file is named; a file that cannot be used is
-// misuse, as it is for the daemon.
+// The configuration file as offline commands need it, beside what the environment says of the same. Loaded only where a file is
+// named; a file that cannot be used is misuse, as it is for the daemon.
 
-import { readFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { type CompileSettings, compileSettings } from '../../base/config/compile-settings.ts';
-import { ConfigError, parseConfigFile } from '../../base/config/file.ts';
-import { UsageError } from './failure.ts';
+import { asMisuse, localConfig } from './local-config.ts';
+import type { Call } from './types.ts';
 
-/** Reads the file at `path`; `name` is how it was given. */
-export async function loadOfflineConfig(path: string, name: string): Promise<CompileSettings> {
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`${name} names ${path}, which cannot be read (${error.code})`);
-  });
-  try {
-    return compileSettings(parseConfigFile(text, name, path).rest, dirname(path));
-  } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message);
-    throw error;
-  }
+export interface OfflineSettings extends CompileSettings {
+  readonly allowPrivateNetwork: boolean;
+}
+
+/** Reads the file that `--config` names (`flag`), else SVC_CONFIG, as a daemon in this environment would. */
+export function loadOfflineConfig(call: Call, flag: string | undefined): OfflineSettings {
+  const { file, fileDir, sandbox, allowPrivateNetwork } = localConfig(
+    call,
+    ['SVC_SANDBOX', 'SVC_ALLOW_PRIVATE_NETWORK'],
+    flag,
+  );
+  return { ...asMisuse(() => compileSettings(file, fileDir, sandbox)), allowPrivateNetwork };
 }

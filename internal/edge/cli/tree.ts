@@ -6,7 +6,6 @@ import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { openRepository } from '../../adapters/repo/repo.ts';
 import { defaultCatalog } from '../../base/config/default-catalog.ts';
-import type { CompileSettings } from '../../base/config/compile-settings.ts';
 import { compile, needRoundsMax } from '../../core/compile/compile.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
@@ -14,6 +13,7 @@ import type { Catalog } from '../../domain/catalog.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { Resource } from '../../domain/spec.ts';
 import { UsageError, Refusal, refusal } from './failure.ts';
+import type { OfflineSettings } from './offline-config.ts';
 import { usageOf } from './parse.ts';
 import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
@@ -199,6 +199,8 @@ async function requireDirectory(path: string, given: string): Promise<void> {
 /** Catalog and template sources: shipped, and extended by the configuration file (`--config`, SVC_CONFIG). */
 export async function surroundingsOf(call: Call): Promise<CompileEnvironment> {
   const settings = await settingsOf(call);
+  const allowPrivate =
+    settings?.allowPrivateNetwork ?? /^(?:true|1)$/.test(call.io.env['SVC_ALLOW_PRIVATE_NETWORK'] ?? '');
   return {
     catalog: settings?.catalog ?? defaultCatalog,
     // Loaded only when a tree imports one: the resolver brings an HTTP client along.
@@ -207,17 +209,16 @@ export async function surroundingsOf(call: Call): Promise<CompileEnvironment> {
       const { resolveTemplates } = await import('../../adapters/providers/templates/templates.ts');
       return resolveTemplates(specifiers, {
         sources: settings?.templateSources ?? [],
-        network: { allowPrivate: call.io.env['SVC_ALLOW_PRIVATE_NETWORK'] === 'true' },
+        network: { allowPrivate },
         signal: call.io.signal,
       });
     },
   };
 }
 
-async function settingsOf(call: Call): Promise<CompileSettings | undefined> {
+async function settingsOf(call: Call): Promise<OfflineSettings | undefined> {
   const flag = call.text('config');
-  const given = flag ?? (call.io.env['SVC_CONFIG'] || undefined);
-  if (given === undefined) return undefined;
+  if (flag === undefined && !call.io.env['SVC_CONFIG']) return undefined;
   const { loadOfflineConfig } = await import('./offline-config.ts');
-  return loadOfflineConfig(resolve(call.io.cwd, given), flag === undefined ? 'SVC_CONFIG' : '--config');
+  return loadOfflineConfig(call, flag);
 }
