@@ -34,10 +34,10 @@ test('the daemon of svc dev leaves the database alone that a configuration file 
     catalog: { presets: ['house'] },
   };
   await writeFile(place('svc.yaml'), JSON.stringify(file));
-  const told = ['dev', 'helper', '--message', 'hello', '--timeout', '60s'];
+  const told = ['dev', 'helper', '--message', 'hello'];
   for (const [args, env] of [
-    [[...told, '--config', 'svc.yaml'], {}],
-    [told, { SVC_CONFIG: place('svc.yaml') }],
+    [[...told, '--timeout', '60d', '--config', 'svc.yaml'], {}],
+    [[...told, '--timeout', '60s'], { SVC_CONFIG: place('svc.yaml') }],
   ] as const) {
     const { code, stdout, stderr } = await runSvc(home.path, args, { env });
     const { rows } = await database.db.query(`select from pg_namespace where nspname = 'svc'`);
@@ -45,4 +45,6 @@ test('the daemon of svc dev leaves the database alone that a configuration file 
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^ {4}echo: hello$/m);
   }
+  const nowhere = await runSvc(home.path, [...told, '--config', 'svc.yaml', '--keep', '/dev/null/x']);
+  assert.deepEqual([nowhere.code, nowhere.stderr], [1, 'svc: /dev/null/x cannot be made (EEXIST)\n']);
 });

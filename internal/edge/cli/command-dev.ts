@@ -42,6 +42,8 @@ const notIts = [...ownList, 'SVC_MASTER_KEY_FILE', 'SVC_URL', 'SVC_TOKEN', 'SVC_
 const lastWords = 10;
 const lastWordsMs = 200;
 const madeUp = 'made-up-by-svc-dev';
+/** A timer waits no longer. */
+const timerMaxMs = 2 ** 31 - 1;
 
 export const devCommand: Handler = async (call) => {
   const timeout = parseDurationSeconds(call.text('timeout') ?? '10m');
@@ -51,8 +53,10 @@ export const devCommand: Handler = async (call) => {
   const values = await secretsOf(call);
   const keep = call.text('keep');
   const dataDir = keep === undefined ? await mkdtemp(join(tmpdir(), 'svc-dev-')) : resolve(call.io.cwd, keep);
-  await makeDirectory(dataDir);
-  const stop = AbortSignal.any([call.io.signal, AbortSignal.timeout(timeout * 1000)]);
+  await makeDirectory(dataDir).catch((error: NodeJS.ErrnoException) => {
+    throw refusal('cannot-write', `${dataDir} cannot be made (${error.code})`);
+  });
+  const stop = AbortSignal.any([call.io.signal, AbortSignal.timeout(Math.min(timeout * 1000, timerMaxMs))]);
   let daemon: ChildProcess | undefined;
   try {
     for (const note of agent.notes) say(call, note);
