@@ -118,6 +118,48 @@ test('a watched list goes on where its server was away, and ends where the right
   assert.match(stderr, /^waiting: cannot reach http:.*\nsvc: answer 401\n/);
 });
 
+const ended = { id: '1', status: 'applied', startedAt: '2030-01-02T03:04:05Z', stages: [] };
+const rotation = { id: '1', status: 'done', done: 0, total: 0, toVersion: 2, retired: [] };
+const consent = {
+  attemptId: 'a',
+  status: 'completed',
+  reason: null,
+  authorizationUrl: 'https://e.example',
+  expiresAt: '',
+};
+const device = { device_code: 'd', user_code: 'B-C', verification_uri: 'https://e.example', interval: 0.01 };
+const made = { access_token: 'svc_t0ken-of-the-test', token_id: 't' };
+const setup = (connected: boolean) => ({ items: [], errtrackConnection: { connected } });
+for (const { line, look, before = [], found, others } of [
+  { line: 'repo sync r --wait', look: /reconciles\/1$/, found: ended, others: { reconcileId: '1' } },
+  { line: 'keys rotate', look: /keys$/, found: { current: 2, versions: [], rotation }, others: rotation },
+  {
+    line: 'connect mcp docs',
+    look: /attempts\/a$/,
+    found: consent,
+    others: { ...consent, name: 'docs', provider: 'mcp' },
+  },
+  { line: 'connect errtrack', look: /projects\?/, before: [setup(false)], found: setup(true), others: consent },
+  { line: 'login', look: /oauth\/token$/, found: made, others: { ...device, name: 'ann', orgs: [] } },
+] as const) {
+  test(`a wait goes on where the server was away: svc ${line}`, async () => {
+    const looks = [...before.map((body) => ({ status: 200, body })), 'cut', 503, { status: 200, body: found }] as const;
+    let at = 0;
+    const flaky = createServer(({ url = '' }, response) => {
+      const said = look.test(url) ? (looks[at++] ?? { status: 200, body: found }) : { status: 200, body: others };
+      if (said === 'cut') return void response.destroy();
+      const { status, body } = said === 503 ? { status: said, body: { detail: 'away' } } : said;
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    });
+    await new Promise<void>((resolve) => flaky.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(flaky.address() as AddressInfo).port}`;
+    const { code, stderr } = await callSvc(home.path, line.split(' '), { env: { ...env(), SVC_URL: url } });
+    flaky.close();
+    assert.equal(code, 0, stderr);
+    assert.ok(at >= looks.length, String(at));
+  });
+}
+
 test('a list of what belongs to a thing that is not there says so, with the nearest that is', async () => {
   answer = ({ url }) => {
     const names = url.includes('/repositories') ? ['away'] : url.includes('/endpoints') ? ['reports'] : [];

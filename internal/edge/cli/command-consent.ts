@@ -9,6 +9,7 @@ import { openBrowser } from './browser.ts';
 import { type Client, connect } from './client.ts';
 import { UsageError, Refusal, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
+import { patiently } from './patience.ts';
 import { pause } from './sse.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -144,6 +145,7 @@ interface Waiting {
 
 /** Throws Refusal where the attempt ends otherwise than by consent, or the person stops waiting. */
 async function waitUntilOver(call: Call, client: Client, { name, attemptId, expiresAt }: Waiting): Promise<void> {
+  const look = patiently(() => client.call(api.getConsentAttempt, { params: { name, attempt: attemptId } }));
   for (;;) {
     await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) {
@@ -153,7 +155,9 @@ async function waitUntilOver(call: Call, client: Client, { name, attemptId, expi
         `svc connection show ${name}; another attempt: svc connect`,
       );
     }
-    const { status, reason } = await client.call(api.getConsentAttempt, { params: { name, attempt: attemptId } });
+    const attempt = await look();
+    if (attempt === undefined) continue;
+    const { status, reason } = attempt;
     if (status === 'completed') return;
     if (status === 'awaiting_authorization' || status === 'exchanging') {
       call.screen.progress(`waiting: ${status}`);

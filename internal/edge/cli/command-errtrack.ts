@@ -6,6 +6,7 @@ import * as api from '../../../schemas/api/errtrack.ts';
 import { openBrowser } from './browser.ts';
 import { type Client, connect } from './client.ts';
 import { UsageError, refusal } from './failure.ts';
+import { patiently } from './patience.ts';
 import { pause } from './sse.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -85,11 +86,15 @@ async function waitUntilConnected(
   scope: Scope,
   attempt: string | undefined,
 ): Promise<void> {
+  const look = patiently(() => readOptions(client, scope));
+  const lookAtAttempt = patiently(async () =>
+    attempt === undefined ? undefined : client.call(api.getErrtrackAttempt, { params: { attempt } }),
+  );
   for (;;) {
-    const { errtrackConnection } = await readOptions(client, scope);
-    if (errtrackConnection.connected) return;
-    if (attempt !== undefined) {
-      const { status, reason } = await client.call(api.getErrtrackAttempt, { params: { attempt } });
+    if ((await look())?.errtrackConnection.connected === true) return;
+    const found = await lookAtAttempt();
+    if (found !== undefined) {
+      const { status, reason } = found;
       call.screen.progress(`waiting: ${status}`);
       if (!waiting.includes(status)) {
         const why = reason === null ? '' : ` (${reason})`;

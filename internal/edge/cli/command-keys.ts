@@ -4,6 +4,7 @@ import * as keys from '../../../schemas/api/keys.ts';
 import { type Client, connect } from './client.ts';
 import { refusal } from './failure.ts';
 import { rowOf, type Row } from './lists.ts';
+import { patiently } from './patience.ts';
 import { pause } from './sse.ts';
 import { clean, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -51,10 +52,13 @@ export const keysRotate: Handler = async (call) => {
 
 /** Waits for the end of a rotation, and for that of the one that took its place. */
 async function ended(call: Call, client: Client, id: string): Promise<Row<keys.KeyRotation | null>> {
+  const look = patiently(() => client.call(keys.getKeys));
   for (;;) {
-    const rotation = rowOf((await client.call(keys.getKeys)).rotation);
-    if (rotation.text('status') !== 'running') return rotation;
-    call.screen.progress(`sealing again: ${rotation.text('done')} of ${rotation.text('total')}`);
+    const report = await look();
+    const rotation = rowOf(report?.rotation ?? null);
+    if (report !== undefined && rotation.text('status') !== 'running') return rotation;
+    if (report !== undefined)
+      call.screen.progress(`sealing again: ${rotation.text('done')} of ${rotation.text('total')}`);
     await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) {
       throw refusal('interrupted', `stopped waiting; rotation ${id} goes on`, 'svc keys list');

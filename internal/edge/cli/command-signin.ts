@@ -10,6 +10,7 @@ import { openBrowser } from './browser.ts';
 import { type Client, connect, createClient } from './client.ts';
 import { replaceFile } from './contexts.ts';
 import { refusal } from './failure.ts';
+import { patiently } from './patience.ts';
 import { findServer, loginFile, readLogin } from './settings.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -72,11 +73,23 @@ export const loginCommand: Handler = async (call) => {
 async function waitForToken(call: Call, url: string, begun: FormAnswer['body']): Promise<FormAnswer['body']> {
   let seconds = Number(begun['interval'] ?? 5);
   const form = { client_id: clientId, grant_type: grant, device_code: textOf(begun, 'device_code') };
+  const ask = patiently(async () => {
+    const answer = await postForm(call, `${url}${signin.deviceToken.path}`, form);
+    // What stands between, or the daemon itself while its database is away, answers otherwise than the grant does.
+    if (answer.status >= 500 || answer.status === 429)
+      throw refusal('unreachable', `${url} answered ${answer.status}`, '`svc doctor` looks further');
+    return answer;
+  });
   for (;;) {
     await sleep(seconds * 1_000, undefined, { signal: call.io.signal }).catch(() => {
       throw refusal('interrupted', 'interrupted');
     });
-    const { status, body } = await postForm(call, `${url}${signin.deviceToken.path}`, form);
+    const answer = await ask();
+    if (answer === undefined) {
+      seconds = Math.min(seconds * 2, 60);
+      continue;
+    }
+    const { status, body } = answer;
     if (status === 200) return body;
     const error = String(body['error'] ?? status);
     if (error === 'slow_down') seconds += 5;

@@ -4,6 +4,7 @@ import * as reconciles from '../../../schemas/api/reconciles.ts';
 import type { Client } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { Refusal, refusal } from './failure.ts';
+import { patiently } from './patience.ts';
 import { printRun, type Run } from './print-run.ts';
 import { pause } from './sse.ts';
 import { clean, durationText } from './text.ts';
@@ -23,9 +24,12 @@ export async function syncAndWait(
   const startedMs = call.io.now().getTime();
   let { reconcileId } = await start();
   let shown = 0;
-  for (let turn = 0; ; turn++) {
+  const look = patiently(async () => {
     const run = await readRun(client, reconcileId);
-    const newer = run?.status === 'superseded' ? await newestOf(client, name, run.id) : undefined;
+    return { run, newer: run?.status === 'superseded' ? await newestOf(client, name, run.id) : undefined };
+  });
+  for (let turn = 0; ; turn++) {
+    const { run, newer } = (await look()) ?? {};
     if (newer !== undefined) {
       // What was asked for lives on in the run that took its place.
       call.screen.progress('');

@@ -2,8 +2,8 @@
 // own, below the table, as it was seen; with --json as one line. Ctrl-C ends it; a server that is away, as while it is started
 // again, is waited for.
 
-import { Refusal } from './failure.ts';
 import { nameOf } from './formats.ts';
+import { isPassing } from './patience.ts';
 import { pause } from './sse.ts';
 import { type Cell, clean, table, widthOf } from './text.ts';
 import type { Call } from './types.ts';
@@ -37,9 +37,9 @@ export async function watchList<I>(call: Call, { first, read, text, head, rows }
     if (call.io.signal.aborted) break;
     const items = await read().catch((error: unknown) => {
       if (call.io.signal.aborted) return undefined;
-      if (!(error instanceof Refusal) || !isPassing(error)) throw error;
+      if (!isPassing(error)) throw error;
       if (!isAway && !screen.json)
-        screen.note(`${screen.errPaint('yellow', 'waiting:')} ${clean(error.message, true)}`);
+        screen.note(`${screen.errPaint('yellow', 'waiting:')} ${clean((error as Error).message, true)}`);
       isAway = true;
       return undefined;
     });
@@ -58,10 +58,6 @@ export async function watchList<I>(call: Call, { first, read, text, head, rows }
   }
   return 0;
 }
-
-/** Whether the same request may do later: nobody answered, or something between or behind the server did. */
-const isPassing = ({ problem: { code, status } }: Refusal): boolean =>
-  status === undefined ? code === 'unreachable' || code === 'timeout' : status >= 500 || status === 429;
 
 const stateOf = <I>(items: readonly I[]): Map<string, { readonly item: I; readonly state: string }> =>
   new Map(
