@@ -160,6 +160,29 @@ for (const { line, look, before = [], found, others } of [
   });
 }
 
+test('a watched list of the newest does not tell of what newer things push out of it, nor of what is let in again', async () => {
+  const event = (id: string) => ({ id, key: `webhook.${id}`, routerStatus: 'routed', routes: [] });
+  const looks = ['ba', 'cb', 'ca', 'dc', 'fe'];
+  let at = 0;
+  answer = () => {
+    const page = looks[at++];
+    const items = [...(page ?? '')].map(event);
+    return page === undefined
+      ? { status: 401, body: { detail: 'over' } }
+      : { status: 200, body: { items, nextCursor: 'x' } };
+  };
+  const line = ['event', 'list', '--watch', '--limit', '2', '--json'];
+  const { stdout } = await callSvc(home.path, line, { env: env() });
+  const told = stdout
+    .split('\n')
+    .slice(0, -1)
+    .map((text) => JSON.parse(text) as { id: string; deleted?: true });
+  assert.deepEqual(
+    told.map(({ id, deleted = false }) => `${id}${deleted ? ' gone' : ''}`),
+    ['b', 'a', 'c', 'b gone', 'd', 'e', 'f'],
+  );
+});
+
 test('a list of what belongs to a thing that is not there says so, with the nearest that is', async () => {
   answer = ({ url }) => {
     const names = url.includes('/repositories') ? ['away'] : url.includes('/endpoints') ? ['reports'] : [];

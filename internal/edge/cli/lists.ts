@@ -104,7 +104,7 @@ export async function showList<P extends string, Q extends Schema | undefined, A
     return 0;
   }
   const { watchList } = await import('./watch.ts');
-  return watchList(call, { first: page.items, read: async () => (await read()).items, text, head, rows });
+  return watchList(call, { first: page.items, read: async () => (await read()).items, text, limit, head, rows });
 }
 
 /** Reads what is meant: filtered by the server, and here by labels and by name where the command takes these. */

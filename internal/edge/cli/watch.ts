@@ -15,11 +15,13 @@ interface Watched<I> {
   readonly read: () => Promise<readonly I[]>;
   /** What is printed first. */
   readonly text: () => string;
+  /** As many as are read, newest first; absent: all there are. */
+  readonly limit: number | undefined;
   readonly head: readonly string[];
   readonly rows: (items: readonly I[]) => readonly (readonly (string | Cell)[])[];
 }
 
-export async function watchList<I>(call: Call, { first, read, text, head, rows }: Watched<I>): Promise<number> {
+export async function watchList<I>(call: Call, { first, read, text, limit, head, rows }: Watched<I>): Promise<number> {
   const { screen } = call;
   let seen = stateOf(first);
   if (screen.json) for (const item of first) screen.stream(item, () => '');
@@ -46,17 +48,38 @@ export async function watchList<I>(call: Call, { first, read, text, head, rows }
     if (items === undefined) continue;
     isAway = false;
     const now = stateOf(items);
+    const { letIn, pushedOut } = moved(seen, now, limit);
     for (const [name, { item, state }] of [...now].toReversed()) {
-      if (seen.get(name)?.state === state) continue;
+      if (seen.get(name)?.state === state || letIn.has(name)) continue;
       screen.stream(item, () => line(rows([item])[0] ?? []));
     }
     for (const [name, { item }] of seen) {
-      if (now.has(name)) continue;
+      if (now.has(name) || pushedOut.has(name)) continue;
       screen.stream({ ...(item as object), deleted: true }, () => `${line(rows([item])[0] ?? [])}  (gone)`);
     }
     seen = now;
   }
   return 0;
+}
+
+/**
+ * What is no news where as many are read as there is room for: what took the place of one that went, which is older than all
+ * that was there before; and where there is nothing of that kind, what newer things pushed out.
+ */
+function moved(
+  seen: ReadonlyMap<string, unknown>,
+  now: ReadonlyMap<string, unknown>,
+  limit: number | undefined,
+): { readonly letIn: ReadonlySet<string>; readonly pushedOut: ReadonlySet<string> } {
+  const isFull = (one: ReadonlyMap<string, unknown>): boolean => limit !== undefined && one.size >= limit;
+  const behind = (one: ReadonlyMap<string, unknown>, other: ReadonlyMap<string, unknown>): string[] => {
+    const names = [...one.keys()];
+    return names.slice(names.findLastIndex((name) => other.has(name)) + 1);
+  };
+  const older = behind(now, seen);
+  // Where nothing of before is left, all of it is new.
+  const letIn = isFull(seen) && older.length < now.size ? older : [];
+  return { letIn: new Set(letIn), pushedOut: new Set(isFull(now) && letIn.length === 0 ? behind(seen, now) : []) };
 }
 
 const stateOf = <I>(items: readonly I[]): Map<string, { readonly item: I; readonly state: string }> =>
