@@ -2,8 +2,10 @@
 // away is waited for where that was asked.
 
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, before, beforeEach, test } from 'node:test';
 import { runCli } from '../../internal/edge/cli/cli.ts';
@@ -159,6 +161,21 @@ for (const { line, look, before = [], found, others } of [
     assert.ok(at >= looks.length, String(at));
   });
 }
+
+test('a token that cannot be kept is not left behind, and the reason is told in a line', async () => {
+  const place = join(home.path, 'file');
+  await writeFile(place, '');
+  answer = ({ url }) => ({
+    status: 200,
+    body: /oauth\/token$/.test(url) ? made : { ...device, name: 'ann', orgs: [] },
+  });
+  for (const line of ['login', `context add prod --url ${env().SVC_URL} --token svc_t0ken`]) {
+    const ran = await callSvc(home.path, [...line.split(' '), '--data-dir', join(place, 'data')], { env: env() });
+    assert.equal(ran.code, 1);
+    assert.match(ran.stderr, /^svc: .*\.json cannot be written \((?:EEXIST|ENOTDIR)\)\n$/m);
+  }
+  assert.ok(asked.includes('/api/v1/tokens/t'), asked.join(' '));
+});
 
 test('a watched list of the newest does not tell of what newer things push out of it, nor of what is let in again', async () => {
   const event = (id: string) => ({ id, key: `webhook.${id}`, routerStatus: 'routed', routes: [] });

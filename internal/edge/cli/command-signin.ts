@@ -62,7 +62,12 @@ export const loginCommand: Handler = async (call) => {
   const org = me.orgs.find((one) => one.slug === server.org) ?? me.orgs[0];
   const project = org?.projects.find((one) => one.slug === server.project) ?? org?.projects[0];
   const place = { org: org?.slug ?? server.org, project: project?.slug ?? server.project };
-  await replaceFile(loginFile(call), { url: server.url, token, tokenId: textOf(made, 'token_id'), ...place });
+  const tokenId = textOf(made, 'token_id');
+  await replaceFile(loginFile(call), { url: server.url, token, tokenId, ...place }).catch(async (error: unknown) => {
+    // What is kept nowhere is nobody's to sign out with.
+    await revoke(client, tokenId).catch(() => undefined);
+    throw error;
+  });
   call.screen.emit(
     { name: me.name, url: server.url, ...place },
     () => `signed in to ${server.url} as ${clean(me.name, true)}`,

@@ -1,7 +1,7 @@
 // Several servers under names: contexts.json beside client.json (mode 0600), and which of them is in use. Beside those that
 // were added there are always `local`, the daemon of this machine, and `login`, what `svc login` keeps.
 
-import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { refusal } from './failure.ts';
 import { makeDirectory } from '../../base/files.ts';
@@ -43,13 +43,19 @@ export async function readContexts(path: string): Promise<Contexts> {
 export const writeContexts = (path: string, value: Contexts): Promise<void> => replaceFile(path, value);
 
 /**
- * A file of tokens, for its owner alone. Written beside and moved into place: a reader, and whoever comes after an end in the
+ * A file of tokens, for its owner alone; throws Refusal where it cannot be written. Written beside and moved into place: a reader, and whoever comes after an end in the
  * middle, sees the file before or after.
  */
 export async function replaceFile(path: string, value: object): Promise<void> {
-  await makeDirectory(dirname(path));
   const beside = `${path}.${process.pid}`;
-  await writeFile(beside, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
-  await chmod(beside, 0o600);
-  await rename(beside, path);
+  try {
+    await makeDirectory(dirname(path));
+    await writeFile(beside, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
+    await chmod(beside, 0o600);
+    await rename(beside, path);
+  } catch (error) {
+    // Half of a token, or a whole one, stays nowhere else.
+    await rm(beside, { force: true }).catch(() => undefined);
+    throw refusal('cannot-write', `${path} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
 }
