@@ -97,6 +97,7 @@ export const injectionSchema = v.strictObject({
       v.check((text) => characters(text) <= 256, 'Expected at most 256 characters'),
       v.includes('{value}', 'Expected the placeholder {value}'),
       v.check((text) => ![...text].some((one) => one < ' ' || one === '\u007f'), 'Expected no control characters'),
+      v.check((text) => text.isWellFormed(), 'Expected text without lone surrogates'),
     ),
   ),
 });

@@ -13,6 +13,11 @@ export const timestamp = v.pipe(v.string(), v.isoTimestamp());
 export const json = v.record(v.string(), v.unknown());
 /** A member of a body or query that is an agent's name, or another name of that length. */
 export const nameText = v.pipe(v.string(), v.maxLength(128));
+/** Of a text that is kept in JSON of the database, which has room for neither; anything else would be kept as another text. */
+export const storable = v.check(
+  (text: string) => text.isWellFormed() && !text.includes('\0'),
+  'Expected text without lone surrogates and NUL',
+);
 /** What people call something. It goes into the audit, which is JSON and takes no lone surrogates. */
 export const displayName = v.pipe(
   v.string(),
@@ -43,7 +48,7 @@ export const owner = named(
 export const contextVariables = withKeysMax(
   v.record(
     v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
-    v.union([v.string(), v.number(), v.boolean()]),
+    v.union([v.pipe(v.string(), storable), v.number(), v.boolean()]),
   ),
   1_000,
   'variables',
@@ -117,13 +122,7 @@ export const excerpt = named(
   }),
 );
 /** Why somebody does something; it stands in the audit. */
-export const actReason = v.exactOptional(
-  v.pipe(
-    v.string(),
-    v.maxLength(500),
-    v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without lone surrogates and NUL'),
-  ),
-);
+export const actReason = v.exactOptional(v.pipe(v.string(), v.maxLength(500), storable));
 
 /** The body of an act that may be sent without one. */
 export const reasonBody = v.optional(v.strictObject({ reason: actReason }), {});

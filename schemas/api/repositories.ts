@@ -1,7 +1,17 @@
 // Repositories: what is watched, and what people do to it.
 
 import * as v from 'valibot';
-import { actReason, contextVariables, dryRun, dryRunQuery, integer, onOff, projectPath, reasonBody } from './common.ts';
+import {
+  actReason,
+  contextVariables,
+  dryRun,
+  dryRunQuery,
+  integer,
+  onOff,
+  projectPath,
+  reasonBody,
+  storable,
+} from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 import { run, started } from './reconciles.ts';
 
@@ -23,7 +33,7 @@ const auth = named(
       v.strictObject({
         kind: v.literal('token'),
         secretRef: name,
-        username: v.exactOptional(v.pipe(v.string(), v.minLength(1), v.maxLength(256))),
+        username: v.exactOptional(v.pipe(v.string(), v.minLength(1), v.maxLength(256), storable)),
       }),
       v.strictObject({ kind: v.literal('connection'), connection: name }),
     ],
@@ -35,12 +45,13 @@ const branch = v.pipe(
   v.minLength(1),
   v.maxLength(255),
   v.regex(/^[^\s~^:?*[\\\0-\x1f]+$/, 'Expected the name of a branch'),
+  storable,
 );
 const settings = {
   url: v.exactOptional(url),
-  path: v.exactOptional(v.pipe(v.string(), v.minLength(1), v.maxLength(4096))),
+  path: v.exactOptional(v.pipe(v.string(), v.minLength(1), v.maxLength(4096), storable)),
   branch: v.exactOptional(v.nullable(branch)),
-  root: v.exactOptional(v.pipe(v.string(), v.maxLength(1024))),
+  root: v.exactOptional(v.pipe(v.string(), v.maxLength(1024), storable)),
   intervalSeconds: v.exactOptional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400))),
   auth: v.exactOptional(v.nullable(auth)),
   context: v.exactOptional(contextVariables),
@@ -62,7 +73,7 @@ const settings = {
     v.nullable(
       v.strictObject({
         keys: v.pipe(
-          v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(65_536))),
+          v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(65_536), storable)),
           v.minLength(1),
           v.maxLength(100),
         ),

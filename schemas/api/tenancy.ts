@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { entryShape, isEntry, entriesMax } from '../../internal/domain/host-entry.ts';
-import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
+import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody, storable } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const limits = v.strictObject({
@@ -17,7 +17,7 @@ export const organization = named('Organization', v.object(tenant));
 export type Organization = Shape<typeof organization>;
 const people = v.optional(
   v.pipe(
-    v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(200))),
+    v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(200), storable)),
     v.maxLength(200),
     v.check((ids) => new Set(ids).size === ids.length, 'Expected each id once'),
   ),

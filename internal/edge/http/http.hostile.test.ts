@@ -122,6 +122,31 @@ describe('requests that say what they should not', () => {
     assert.equal(explain.status, 400);
   });
 
+  it('text that the database cannot keep as it is is refused by its field, and nothing is done', async () => {
+    const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q';
+    const repository = { name: 'odd', path: '/srv/none' };
+    const apply = { files: [{ path: '.svc/agents/a.yaml', content: 'name: default' }] };
+    for (const half of ['\ud800', '\udc00x', '\0']) {
+      for (const [method, path, body] of [
+        ['POST', 'P/repositories', { ...repository, path: `/srv/${half}` }],
+        ['POST', 'P/repositories', { ...repository, branch: half }],
+        ['POST', 'P/repositories', { ...repository, root: half }],
+        ['POST', 'P/repositories', { ...repository, context: { a: half } }],
+        ['POST', 'P/repositories', { ...repository, auth: { kind: 'token', secretRef: 's', username: half } }],
+        ['POST', 'P/repositories', { ...repository, verify: { keys: [`${key} ${half}`] } }],
+        ['POST', 'P/apply', { ...apply, context: { a: half } }],
+        ['PATCH', 'P', { approvers: { chat: [half] } }],
+        ['PUT', 'P/secrets/s', { value: 'v', injection: { hosts: ['a.test'], header: 'x', format: `{value}${half}` } }],
+      ] as const) {
+        const answer = await daemon.api(method, path, body);
+        const told = [answer.status, answer.body['code']];
+        assert.deepEqual(told, [400, 'invalid-body'], `${path} ${JSON.stringify(body)}`);
+      }
+    }
+    const failed = await daemon.api('GET', 'P/events?key=svc.project_resource_apply.failed');
+    assert.deepEqual(failed.body['items'], []);
+  });
+
   it('what one sender calls its keys does not rename those of the next', async () => {
     const auth = { kind: 'none' };
     const files = [{ path: '.svc/agents/keys.yaml', content: JSON.stringify(endpointSpec('keys', auth)) }];
