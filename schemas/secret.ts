@@ -27,6 +27,7 @@ export const secretValue = v.pipe(
 export const secretDescription = v.pipe(
   v.string('Expected a string'),
   v.check((text) => characters(text) <= 1024, 'Expected at most 1024 characters'),
+  v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without NUL and lone surrogates'),
 );
 
 const firstMs = Date.parse('0000-01-01T00:00:00Z');

@@ -194,6 +194,26 @@ describe('what a session binds, follows and observes, through real routing', () 
     assert.match((await worker.call('svc_bind', { target: pull, context: wide })).text, /bytes of JSON/);
   });
 
+  it('keeps notes whose names and values no database can hold with U+FFFD in place of what it cannot', async () => {
+    const worker = await bench.start('child');
+    const target = { type: 'tracker.issue', key: 'odd' };
+    for (const odd of ['\ud800', '\0', 'plain']) {
+      const context = { list: [{ [odd]: odd }] };
+      for (const more of [{ context }, { context, eventContext: { updated: context } }]) {
+        const { value, text } = await worker.call('svc_bind', { target, ...more });
+        assert.equal(value['lifecycle'], 'manual', text);
+      }
+      const kept = (await bindingsOf(db(), 'child')).find(
+        (one) => one.target === 'tracker.issue:odd' && one.state === 'active',
+      );
+      const told = odd === 'plain' ? odd : '\ufffd';
+      assert.deepEqual(kept?.context, { list: [{ [told]: told }] });
+      assert.match((await worker.call('svc_unbind', { target, context })).text, /"released":true/);
+    }
+    const secret = { name: 'odd', generate: '[a-z]{20}', description: 'a\0' };
+    assert.match((await worker.call('svc_secrets_create', secret)).text, /^invalid-input: description: Expected text/);
+  });
+
   it('a thread that is followed is heard by attributedSessions and bind routes, until it is left', async () => {
     const reply = (text: string): object => ({ type: 'message', text, ts: '700.2', thread_ts: '700' });
     const where = { '$.svc.authored': false };

@@ -7,10 +7,15 @@ import type { Json } from '../../../domain/json.ts';
 export const storable = (text: string): string =>
   text.isWellFormed() && !text.includes('\0') ? text : text.toWellFormed().replaceAll('\0', '\uFFFD');
 
-/** JSON text whose strings are storable; numbers that a double cannot hold keep their digits. */
+/** JSON text whose strings are storable, names of members too; numbers that a double cannot hold keep their digits. */
 export const storableJson = (value: Json): string => {
   const text = JSON.stringify(value);
-  return text.includes('\\u')
-    ? JSON.stringify(value, (_key, member: unknown) => (typeof member === 'string' ? storable(member) : member))
-    : text;
+  return text.includes('\\u') ? JSON.stringify(value, (_key, member: unknown) => storableMember(member)) : text;
 };
+
+function storableMember(member: unknown): unknown {
+  if (typeof member === 'string') return storable(member);
+  if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;
+  const isOdd = Object.keys(member).some((name) => storable(name) !== name);
+  return isOdd ? Object.fromEntries(Object.entries(member).map(([name, one]) => [storable(name), one])) : member;
+}

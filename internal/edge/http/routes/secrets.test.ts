@@ -96,6 +96,8 @@ describe('secrets over HTTP', () => {
       { value: 'a\0b' },
       { value: '\ud800' },
       { description: 'x'.repeat(1025) },
+      { description: 'a\0b' },
+      { description: '\ud800' },
       { description: 5 },
       { protected: 'yes' },
       { protected: null },
