@@ -107,6 +107,33 @@ describe('a connected error tracker', () => {
     assert.ok(!JSON.stringify(options).includes(org.slug));
   });
 
+  it('takes a delivery that it had before a project was disconnected for that one when it is connected again', async () => {
+    const org = organization(1);
+    const consent = at.simulator.consent(org);
+    const { body } = await at.callback((await at.start()).state, consent);
+    const [project] = org.projects;
+    const selects = (errtrackProjectIds: readonly unknown[]) =>
+      at.daemon.api('PUT', '/api/v1/connections/errtrack/projects', {
+        ...{ ...at.scope, providerGrantId: body['providerGrantId'], errtrackProjectIds },
+      });
+    for (const keyed of [{ 'idempotency-key': 'again' }, {}] as const) {
+      const issue = { id: '9', project, title: JSON.stringify(keyed) };
+      const installation = { uuid: consent.installationId };
+      const sent = at.simulator.webhook('issue', { action: 'created', installation, data: { issue } }, keyed);
+      const send = async () => {
+        const answer = await fetch(`${at.daemon.url}/api/v1/intake/errtrack`, { method: 'POST', ...sent });
+        return { status: answer.status, ...((await answer.json()) as { eventRecordId?: string; ignored?: boolean }) };
+      };
+      const first = await send();
+      assert.equal(first.status, 202);
+      assert.equal((await selects([])).status, 200);
+      assert.equal((await send()).ignored, true);
+      assert.equal((await selects([project?.id])).status, 200);
+      const again = await send();
+      assert.deepEqual([again.status, again.eventRecordId], [200, first.eventRecordId]);
+    }
+  });
+
   it('gives sessions four read-only tools, for what is allowed at that moment', async () => {
     const org = organization(1);
     const { body } = await at.callback((await at.start()).state, at.simulator.consent(org));

@@ -81,7 +81,8 @@ async function recordIssue(
         id: timeOrderedId(ctx.runtime),
         projectId: one.projectId,
         key: said.key,
-        dedupHash: sha256Bytes(`errtrack\0${one.id}\0${said.dedupKey}`),
+        // A project that is connected again has another subscription, and knows what came by the one before all the same.
+        dedupHash: sha256Bytes(`errtrack\0${said.installationId}\0${said.dedupKey}`),
         raw,
         payload: JSON.stringify(payloadOf(said.payload, one.connection, grant)),
         receivedAt: now,
