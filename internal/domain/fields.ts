@@ -37,12 +37,31 @@ export function presentOrUndefined(entries: { readonly [key: string]: Json | und
   return Object.keys(found).length === 0 ? undefined : found;
 }
 
-/** True where `text` names one of `names` after an @, as a word of its own and in any case. */
+/** Names that are one word of ASCII, as most are: found among the words of a text, however many names there are. */
+const plainName = /^[a-z0-9_](?:[\w.-]*\w)?$/;
+/** Where a name is only the beginning of a longer one. Scripts that write words together end none by going on. */
+const goesOn = /[.-]*(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}])[\p{L}\p{M}\p{N}_]/uy;
+
+/** True where `text` names one of `names` after an @, as words of their own and in any case. */
 export function mentionsAny(text: string, names: readonly string[]): boolean {
   if (!text.includes('@')) return false;
-  const wanted = new Set(names.map((name) => name.toLowerCase()));
+  const plain = (written: string): string => written.normalize('NFC').toLowerCase();
+  const wanted = new Set(names.map(plain));
   for (const match of text.matchAll(/(?<![\w@/`.+-])@([A-Za-z0-9_](?:[\w.-]*[\w])?)/g)) {
     if (wanted.has((match[1] ?? '').toLowerCase())) return true;
+  }
+  const others = new Set([...wanted].filter((name) => !plainName.test(name)));
+  return others.size > 0 && mentionsOther(plain(text), others);
+}
+
+function mentionsOther(text: string, names: ReadonlySet<string>): boolean {
+  const lengths = [...new Set([...names].map(({ length }) => length))];
+  for (const { index } of text.matchAll(/(?<![\w@/`.+-])@/g)) {
+    for (const length of lengths) {
+      const end = index + 1 + length;
+      goesOn.lastIndex = end;
+      if (names.has(text.slice(index + 1, end)) && !goesOn.test(text)) return true;
+    }
   }
   return false;
 }
