@@ -149,6 +149,35 @@ describe('what a session binds, follows and observes, through real routing', () 
     );
   });
 
+  it('a claim without a session passes with what it was made with to the session that binds or follows its target', async () => {
+    const thread = { type: 'chat.thread', key: 'slack:T1:C1:800' };
+    const continuity = 'agent';
+    await bench.apply({
+      keeper: { bindings: { 'codehost.pull_request': { continuity }, 'chat.thread': { continuity } } },
+    });
+    const notes = { context: { phase: 'review', by: 'first' }, eventContext: { updated: { kept: true } } };
+    const first = await bench.start('keeper');
+    for (const target of [pull, thread]) await first.call('svc_bind', { target, ...notes });
+    await first.call('svc_sessions_stop', { sessionId: first.session });
+    const second = await bench.start('keeper');
+    const bound = await second.call('svc_bind', { target: pull, context: { by: 'second' } });
+    assert.deepEqual(bound.value['context'], { phase: 'review', by: 'second' });
+    await second.call('svc_chat_subscribe', { key: thread.key });
+    const held = (await bindingsOf(db(), 'keeper')).map(({ session, context }) => [session, context]);
+    assert.deepEqual(held, [
+      [second.session, { phase: 'review', by: 'second' }],
+      [second.session, notes.context],
+    ]);
+    const told = (await emittedBy(db(), 'keeper')).filter(({ key }) => key.endsWith('updated'));
+    assert.deepEqual(
+      told.map(({ binding }) => binding.eventContext),
+      [{ kept: true }, { kept: true }],
+    );
+    // What a session says of its own binding replaces what it said before.
+    const again = await second.call('svc_bind', { target: pull, context: { by: 'third' } });
+    assert.deepEqual(again.value['context'], { by: 'third' });
+  });
+
   it('a held binding is not given back, and shows as such', async () => {
     await bench.apply({
       holder: {

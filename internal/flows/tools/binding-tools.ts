@@ -19,10 +19,15 @@ interface Target {
   readonly key: string;
 }
 
-/** Binds this session under its agent's policy for the target, over which what the call says is merged key by key. */
+/**
+ * Binds this session under its agent's policy for the target, over which what the call says is merged key by key; between
+ * them what a claim that waits for a holder was made with, which passes to this session with it.
+ */
 async function bind(call: ToolCall, tx: RoutingTx, target: Target, inline: Parameters<typeof bindingTerms>[1] = {}) {
   const { ctx, caller } = call;
-  const terms = bindingTerms(caller.spec.bindings[target.type], inline);
+  const [standing] = await findBindings(tx, { agentId: caller.agentId, target });
+  const claim = standing?.sessionId === null ? standing : undefined;
+  const terms = bindingTerms(caller.spec.bindings[target.type], inline, claim);
   const made = await bindSession(ctx, tx, { sessionId: caller.sessionId, target, ...terms });
   const { id, lifecycle, continuity, context } = made;
   await audit(call, tx, 'binding.made', made);
