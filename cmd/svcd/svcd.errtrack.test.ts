@@ -47,7 +47,9 @@ describe('the setup of an error tracker', () => {
 
   it('waits for a selection where more is possible, and publishes what is chosen once', async () => {
     const org = organization(3, 'de');
-    const { id, state } = await at.start({ destinationProjectIds: [at.projectId, at.second] });
+    // An id is the same in capitals.
+    const [first, second] = [at.projectId, at.second].map((one) => one.toUpperCase());
+    const { id, state } = await at.start({ destinationProjectIds: [at.projectId, first, second] });
     const waiting = await at.callback(state, at.simulator.consent(org));
     assert.equal(waiting.body['status'], 'awaiting_selection');
     assert.equal(waiting.body['region'], 'de');
@@ -71,7 +73,7 @@ describe('the setup of an error tracker', () => {
       );
     const recipients = [
       { projectId: at.second, errtrackProjectId: chosen },
-      { projectId: at.second, errtrackProjectId: chosen },
+      { projectId: second, errtrackProjectId: chosen },
     ];
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => at.daemon.api('PUT', `${setupPath}/${id}/recipients`, { recipients })),

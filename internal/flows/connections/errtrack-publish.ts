@@ -45,7 +45,8 @@ export async function selectRecipients(
 ): Promise<AttemptRow> {
   const row = await readSetup(ctx, caller, id);
   if (row.state !== 'awaiting_selection') throw wrongState(row.state);
-  const chosen = selection(recipients, row.destinations, row.choices ?? []);
+  const named = recipients.map((one) => ({ ...one, projectId: one.projectId.toLowerCase() }));
+  const chosen = selection(named, row.destinations, row.choices ?? []);
   if (typeof chosen === 'string') throw new Fault('invalid', 'invalid-selection', `recipients: ${chosen}.`);
   const isMine = await ctx.db.tx(async (tx) => {
     const mine = await step(tx, row.id, { taken: 'select', from: row.state, now: ctx.runtime.now() });

@@ -68,7 +68,7 @@ export async function startSetup(
     const found = open.find((one) => isResumable(one.state, one.expiresAt, now));
     if (found !== undefined) return { attempt: found, authorizationUrl: null };
   }
-  const wanted = [...new Set(input.destinationProjectIds ?? [scope.id])];
+  const wanted = [...new Set((input.destinationProjectIds ?? [scope.id]).map((one) => one.toLowerCase()))];
   const state = Buffer.from(ctx.runtime.randomBytes(32)).toString('base64url');
   const id = ctx.runtime.uuid();
   const now = ctx.runtime.now();
