@@ -287,6 +287,11 @@ describe('chat tools', () => {
     const called = await bench.sessionOf('called');
     const answer = (await called.call('chat_send', { text: 'on it' }, 'chat')).value;
     assert.deepEqual([answer['channelId'], answer['threadId']], ['C1', ts]);
+    // A reaction does not say which thread its message is in, and the provider may not tell of what the service says itself.
+    const item = { type: 'message', channel: 'C1', ts: answer['messageId'] };
+    await bench.hear({ type: 'reaction_added', user: 'U-PERSON', reaction: 'eyes', item });
+    const { body } = await bench.daemon.api('GET', 'P/events?key=chat.reaction.added');
+    assert.deepEqual(body['items']?.[0]?.['target'], { type: 'chat.thread', key: `slack:T1:C1:${ts}` });
     sim.actionToken = 'act';
     const found = (await called.call('chat_search', { query: 'on it' }, 'chat')).value;
     assert.deepEqual([found['partial'], found['messages']?.[0]?.['messageId']], [false, answer['messageId']]);

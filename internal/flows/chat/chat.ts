@@ -5,6 +5,8 @@
 
 import type { ToolInput } from '../../../schemas/tool-input.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
+import { threadFact } from '../../adapters/providers/chat/chat.ts';
+import { writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import { connectionById } from '../../adapters/store/secrets/credentials.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
@@ -130,10 +132,10 @@ interface Saying {
 type Said = { readonly provider: string; channelId: string; threadId: string; messageId: string };
 
 /** Posts one message as a step of the outbox, with the key of the call planted. */
-export function postMessage(room: ChatRoom, step: Step, of: Saying): Promise<Said> {
+export async function postMessage(room: ChatRoom, step: Step, of: Saying): Promise<Said> {
   const { callId, workspaceId, channelId, threadId, said } = of;
   const since = Math.floor(room.ctx.runtime.now().getTime() / 1_000) - 60;
-  return room.write(step, {
+  const posted = await room.write(step, {
     method: 'chat.postMessage',
     args: {
       channel: channelId,
@@ -149,6 +151,14 @@ export function postMessage(room: ChatRoom, step: Step, of: Saying): Promise<Sai
       return saidOf(nameIn(result['channel']) ?? channelId, threadId, messageId);
     },
   });
+  await noteThread(room, posted);
+  return posted;
+}
+
+/** A reaction does not say which thread its message is in; of what was said here that is known, whatever the provider delivers. */
+async function noteThread({ ctx, connection }: ChatRoom, { channelId, threadId, messageId }: Said): Promise<void> {
+  if (threadId === messageId) return;
+  await writeFacts(ctx.db, connection.id, [threadFact(channelId, messageId, threadId)], ctx.runtime.now());
 }
 
 const saidOf = (channelId: string, threadId: string | undefined, messageId: string): Said => ({
@@ -240,7 +250,8 @@ export async function findChatStep(ctx: FlowContext, sought: SoughtStep): Promis
   const messageId = await findMessage(room, { channelId, threadId, since: Number(probe['since']), key: sought.id });
   if (messageId === undefined) return { found: false };
   const answer = saidOf(channelId, threadId, messageId);
-  // The daemon that sent it may have died before it noted whose it is.
+  // The daemon that sent it may have died before it noted where and whose it is.
+  await noteThread(room, answer);
   const workspaceId = textAt(probe['workspaceId']) ?? '';
   if (sought.sessionId !== null) await tie(ctx, sought.projectId, sought.sessionId, { ...answer, workspaceId });
   return { found: true, answer };

@@ -3,7 +3,7 @@
 // a mention and as a plain message is told by the mention. Never looks at a project, a trigger or a session.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Delivery, FactKey, NamedEvent } from '../../../domain/delivery.ts';
+import type { Delivery, Fact, FactKey, NamedEvent } from '../../../domain/delivery.ts';
 import { idAt, listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 
@@ -147,7 +147,7 @@ class Reader {
       }),
     };
     const event = this.#named(key, place, parts, this.#isMe(message));
-    const learns = threadId === messageId ? [] : [{ ...threadFact(channelId, messageId), value: threadId }];
+    const learns = threadId === messageId ? [] : [threadFact(channelId, messageId, threadId)];
     return { kind: 'event', event, learns };
   }
 
@@ -171,7 +171,7 @@ class Reader {
       const place = { workspaceId: this.#workspaceId, channelId, threadId, messageId };
       return this.#named(`chat.reaction.${added ? 'added' : 'removed'}`, place, parts, user.isMe);
     };
-    const fact = threadFact(channelId, messageId);
+    const fact = threadKey(channelId, messageId);
     return {
       kind: 'event',
       event: make(messageId),
@@ -215,9 +215,14 @@ class Reader {
   }
 }
 
-const threadFact = (channelId: string, messageId: string): FactKey & { readonly kind: 'thread' } => ({
+const threadKey = (channelId: string, messageId: string): FactKey & { readonly kind: 'thread' } => ({
   kind: 'thread',
   key: `${channelId}:${messageId}`,
+});
+/** Which thread a message is in. */
+export const threadFact = (channelId: string, messageId: string, threadId: string): Fact => ({
+  ...threadKey(channelId, messageId),
+  value: threadId,
 });
 
 export const fileOf = (file: JsonObject): JsonObject =>
