@@ -194,6 +194,21 @@ test('so it is where appends were joined before they found their base', () => {
   assert.deepEqual(layers('b', '{{ payload.x }}'), ['payload-prefix .svc/fragments/outer.yaml 2:25']);
 });
 
+test('what a variable puts in is text, also where true, false or a number is wanted, and the hint says so', () => {
+  const wanted = {
+    'session: {observeSpawnedSessions: "{{ $x }}"}': 'true',
+    'tools: {t: {kind: codehost, disabled: "{{ $x }}"}}': 'false',
+    'session: {archiveAfterInactive: {seconds: "{{ $x }}"}}': '60',
+  };
+  for (const [body, value] of Object.entries(wanted)) {
+    const hints = diagnose(`imports: ../fragments/f.yaml\nvariables: {x: ${value}}\n`, {
+      '.svc/fragments/f.yaml': encoder.encode(body),
+    }).map(({ code, hint }) => `${code} ${hint}`);
+    assert.equal(hints.length, 1, body);
+    assert.match(hints[0] ?? '', /^invalid-type .*what a variable puts in is always text, so it cannot stand here/);
+  }
+});
+
 test('paths that payloads have, and those that a caller may add, are not told', () => {
   for (const body of silent) assert.deepEqual(told(diagnose(body)), [], body);
 });

@@ -248,6 +248,10 @@ function all<T>(
   return values.length === spots.length ? values : undefined;
 }
 
+/** What is meant to be no text was written as one, or a variable put it in. */
+const unquoted = (what: string): string =>
+  `Write ${what} without quotes; what a variable puts in is always text, so it cannot stand here.`;
+
 export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   const value = scalarOf(spot.node);
   if (typeof value === 'boolean') return value;
@@ -257,12 +261,11 @@ export function boolean(check: Check, spot: NodeRef): boolean | undefined {
     check,
     spot,
     'true or false',
-    meant && (value === meant ? `Write ${meant}, without quotes.` : `Write ${meant}: ${value} is a text.`),
+    meant && (value === meant ? unquoted(meant) : `Write ${meant}: ${value} is a text.`),
   );
 }
 
-export const variablesAreText =
-  'Write the number without quotes; what a variable puts in is always text, so it cannot stand here.';
+const unquotedNumber = unquoted('the number');
 
 /** A whole number between two bounds, inclusive. */
 export function integer(least: number, most: number, what: string): Reader<number> {
@@ -270,7 +273,7 @@ export function integer(least: number, most: number, what: string): Reader<numbe
     const value = scalarOf(spot.node);
     if (typeof value !== 'number') {
       const digits = /^\s*-?\d+\s*$/.test(String(value));
-      return wrongType(check, spot, what, digits ? variablesAreText : undefined);
+      return wrongType(check, spot, what, digits ? unquotedNumber : undefined);
     }
     return Number.isSafeInteger(value) && value >= least && value <= most ? value : wrong(check, spot, what);
   };
@@ -297,7 +300,7 @@ export function oneOf<T extends string>(values: readonly T[], rules: ChoiceRules
     const found = accepted.find((one) => one === value);
     if (found !== undefined) return found;
     const near = isText && typeof value === 'string' ? suggest(check, value, accepted) : undefined;
-    const hint = typeof value === 'string' && !isText ? variablesAreText : rules.hint;
+    const hint = typeof value === 'string' && !isText ? unquotedNumber : rules.hint;
     const code = rules.code ?? (typeof value === 'string' ? 'invalid-value' : 'invalid-type');
     return wrong(check, spot, expected, compact({ code, hint: near === undefined ? hint : `Did you mean ${near}?` }));
   };
