@@ -132,10 +132,28 @@ test('an avatar is judged beside another error of its identity', () => {
   assert.deepEqual(codes.toSorted(), ['avatar-invalid', 'identity-description']);
 });
 
-test('an import whose name is misspelt is told the near one', () => {
-  const fragment = { '.svc/fragments/base.yaml': encoder.encode('labels: {a: b}\n') };
-  const [found] = diagnose('imports: ../fragments/bse.yaml\n', fragment);
-  assert.deepEqual([found?.code, found?.hint], ['import-missing', 'Did you mean .svc/fragments/base.yaml?']);
+test('what is meant by a path that names no file is told as it is written there', () => {
+  const files = {
+    '.svc/agents/prompts/base.md': encoder.encode('You sort.\n'),
+    '.svc/agents/queue.yaml': encoder.encode(agentHead.replace('name: a', 'name: queue')),
+    '.svc/assets/base.png': png(512, 512),
+    '.svc/fragments/base.yaml': encoder.encode('labels: {a: b}\n'),
+    '.svc/fragments/deep/@inner.yaml': encoder.encode('labels: {a: b}\n'),
+    '.svc/fragments/deep/inner.yaml': encoder.encode('imports: base.yaml\n'),
+  };
+  for (const [body, hint] of [
+    ['imports: ../fragments/bse.yaml', 'Did you mean ../fragments/base.yaml?'],
+    ['imports: fragments/base.yaml', 'Did you mean ../fragments/base.yaml?'],
+    ['imports: .svc/fragments/base.yml', 'Did you mean ../fragments/base.yaml?'],
+    ['imports: ../queue.yaml', 'Did you mean queue.yaml?'],
+    ['imports: [../fragments/deep/inner.yaml]', 'Did you mean ../base.yaml?'],
+    ['imports: ../fragments/@inner.yaml', 'Did you mean ../fragments/deep/@inner.yaml?'],
+    ['systemPrompt: {file: ../prompts/base.md}', 'Did you mean prompts/base.md?'],
+    ['imports: ../a.yaml', 'Create it, or correct the path, which begins at the folder of this file.'],
+  ] as const) {
+    const found = diagnose(`${body}\n`, files).find(({ severity }) => severity === 'error');
+    assert.equal(found?.hint, hint, body);
+  }
 });
 
 /** What nothing is said of. */

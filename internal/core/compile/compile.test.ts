@@ -59,7 +59,7 @@ test('of too many imports and of too many that are misspelt not all are looked a
       '.svc/fragments/fragment.yaml': box,
     }),
   );
-  const hinted = diagnostics.filter(({ hint }) => hint === 'Did you mean .svc/fragments/fragment.yaml?');
+  const hinted = diagnostics.filter(({ hint }) => hint === 'Did you mean ../fragments/fragment.yaml?');
   assert.equal(hinted.length, 200);
 });
 

@@ -6,7 +6,7 @@ import { nearest } from '../../domain/nearest.ts';
 import type { ParsedSource } from './cache.ts';
 import { decodeText, readSource } from '../source/source.ts';
 import type { Cache, Dependency } from './cache.ts';
-import type { FileRef } from './paths.ts';
+import { type FileRef, pathBeside } from './paths.ts';
 import type { CompileInput } from './types.ts';
 import { withoutEnd } from '../../domain/text.ts';
 
@@ -19,6 +19,8 @@ const fileBytesMax = 1024 * 1024;
 /** Missing files of a compile, and files of a folder, that are held against each other for a near name. */
 const comparedMax = 200;
 const namesMax = 1_000;
+/** Files of one name but for folder and extension that are told apart. */
+const alikeMax = 20;
 
 const isInside = (path: string): boolean => path.startsWith('.svc/');
 
@@ -104,21 +106,39 @@ export class Files {
     return (ref.template?.files ?? this.#input.bundle.entries).has(ref.path);
   }
 
-  /** For a path that names no file: itself where it is a folder, else the first path with its file name but for the extension. */
-  nearest(ref: FileRef): string | undefined {
-    const entries = ref.template?.files ?? this.#input.bundle.entries;
-    // Gathered once for a tree: a broken one may ask as often as it has imports.
-    const names = this.#names.get(entries) ?? namesIn(entries);
-    this.#names.set(entries, names);
-    if (names.folders.has(withoutEnd(ref.path, '/'))) return ref.path;
-    return names.byStem.get(stem(ref.path)) ?? this.#misspelt(ref.path, names);
+  /** True where the path is that of a folder. */
+  isFolder(ref: FileRef): boolean {
+    return this.#namesOf(ref).folders.has(withoutEnd(ref.path, '/'));
   }
 
-  /** A file of the same folder whose name is nearly that one. */
-  #misspelt(path: string, names: Names): string | undefined {
+  /** For a path that names no file: the first usable one with its file name, else with that but for the extension, else nearly that. */
+  nearest(ref: FileRef, isUsable: (path: string) => boolean): string | undefined {
+    const names = this.#namesOf(ref);
+    const alike = (names.byStem.get(stem(ref.path)) ?? []).filter(isUsable);
+    const name = nameOf(ref.path).toLowerCase();
+    return alike.find((path) => nameOf(path).toLowerCase() === name) ?? alike[0] ?? this.#misspelt(ref, isUsable);
+  }
+
+  /** How a document of the tree, or of a template, writes a path of it. */
+  textBeside(from: FileRef, path: string): string {
+    return pathBeside(from, path, this.#input.root);
+  }
+
+  /** Gathered once for a tree: a broken one may ask as often as it has imports. */
+  #namesOf(ref: FileRef): Names {
+    const entries = ref.template?.files ?? this.#input.bundle.entries;
+    const names = this.#names.get(entries) ?? namesIn(entries);
+    this.#names.set(entries, names);
+    return names;
+  }
+
+  /** A usable file of the same folder whose name is nearly that one. */
+  #misspelt(ref: FileRef, isUsable: (path: string) => boolean): string | undefined {
     if (++this.#compared > comparedMax) return undefined;
-    const folder = path.slice(0, path.lastIndexOf('/') + 1);
-    const name = nearest(path.slice(folder.length), names.byFolder.get(folder) ?? []);
+    const folder = ref.path.slice(0, ref.path.lastIndexOf('/') + 1);
+    const names = this.#namesOf(ref).byFolder.get(folder) ?? [];
+    const usable = names.filter((name) => isUsable(folder + name));
+    const name = nearest(nameOf(ref.path), usable);
     return name === undefined ? undefined : folder + name;
   }
 
@@ -135,18 +155,21 @@ export class Files {
 
 interface Names {
   readonly folders: ReadonlySet<string>;
-  readonly byStem: ReadonlyMap<string, string>;
+  /** Paths, some of many that are alike. */
+  readonly byStem: ReadonlyMap<string, readonly string[]>;
   /** Names of the files of a folder, whose path ends in `/` or is empty. */
   readonly byFolder: ReadonlyMap<string, readonly string[]>;
 }
 
 function namesIn(entries: ReadonlyMap<string, BundleEntry>): Names {
   const folders = new Set<string>();
-  const byStem = new Map<string, string>();
+  const byStem = new Map<string, string[]>();
   const byFolder = new Map<string, string[]>();
   for (const path of [...entries.keys()].sort()) {
     for (const folder of foldersAbove(path)) folders.add(folder);
-    if (!byStem.has(stem(path))) byStem.set(stem(path), path);
+    const alike = byStem.get(stem(path)) ?? [];
+    if (alike.length < alikeMax) alike.push(path);
+    byStem.set(stem(path), alike);
     const folder = path.slice(0, path.lastIndexOf('/') + 1);
     const names = byFolder.get(folder) ?? [];
     if (names.length < namesMax) names.push(path.slice(folder.length));
@@ -155,7 +178,11 @@ function namesIn(entries: ReadonlyMap<string, BundleEntry>): Names {
   return { folders, byStem, byFolder };
 }
 
-const stem = (path: string): string => (path.split('/').at(-1) ?? '').replace(/\.[a-z]+$/i, '').toLowerCase();
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+const stem = (path: string): string =>
+  nameOf(path)
+    .replace(/\.[a-z]+$/i, '')
+    .toLowerCase();
 
 /** The entry at a path, or the link that stands in its way; null where there is neither. */
 function judge(entries: ReadonlyMap<string, BundleEntry>, path: string): LookupResult | null {

@@ -5,6 +5,7 @@ import { diagnosticCodes, type DiagnosticCode } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath, scalarOf } from '../source/node.ts';
+import { isDocumentFile } from '../source/source.ts';
 import type { Dependency } from './cache.ts';
 import { type Files, type LookupResult, templateState } from './files.ts';
 import { importsMax } from './limits.ts';
@@ -121,14 +122,21 @@ function unresolved({ specifier, error, detail }: UnresolvedTemplate): ImportPro
   return { code: 'template-unresolved', message: `The template ${specifier} cannot be used: ${reasons[error]}${more}` };
 }
 
+/** What an import or a `file:` says, who says it, and the file that it names. */
+export interface Asked {
+  readonly from: FileRef;
+  readonly text: string;
+  readonly ref: FileRef;
+}
+
 /** Why a file that an import or `file:` names cannot be read; null where it may be later. */
 export function lookUpProblem(
   found: Exclude<LookupResult, { readonly kind: 'file' }>,
-  ref: FileRef,
-  text: string,
-  missing: DiagnosticCode,
+  asked: Asked,
+  missing: 'import-missing' | 'file-missing',
   files: Files,
 ): ImportProblem | null {
+  const { ref, text } = asked;
   switch (found.kind) {
     case 'needed':
       return null;
@@ -143,23 +151,32 @@ export function lookUpProblem(
     }
     case 'too-large':
       return { code: 'file-too-large', message: `${ref.id} is too large to be read` };
-    case 'missing':
-      return { code: missing, message: `${ref.id} does not exist`, hint: adviceFor(ref, text, files) };
+    case 'missing': {
+      const isUsable = missing === 'import-missing' ? isDocumentFile : isText;
+      return { code: missing, message: `${ref.id} does not exist`, hint: adviceFor(asked, isUsable, files) };
+    }
   }
 }
 
-/** What may have been meant by a path that names no file of documents. */
-export function adviceFor(ref: FileRef, text: string, files: Files): string {
+const isText = (path: string): boolean => !/\.(?:png|jpe?g)$/i.test(path);
+
+/** What may have been meant by a path that names no file of documents, as it is written there; `isUsable` says what can stand there. */
+export function adviceFor({ from, text, ref }: Asked, isUsable: (path: string) => boolean, files: Files): string {
   if (files.has(ref)) return 'Text is loaded with "file:", in a prompt.';
   if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
-  const near = files.nearest(ref);
-  if (near === ref.path) return 'It is a folder; name a file in it.';
-  if (near !== undefined) return `Did you mean ${near}?`;
+  if (files.isFolder(ref)) return 'It is a folder; name a file in it.';
+  const isOther = (path: string): boolean =>
+    isUsable(path) && !(path === from.path && ref.template?.files === from.template?.files);
+  const near = files.nearest(ref, isOther);
+  if (near !== undefined) return `Did you mean ${inTemplate(text)?.concat(near) ?? files.textBeside(from, near)}?`;
   if (ref.template === null) return 'Create it, or correct the path, which begins at the folder of this file.';
   return text.startsWith('@')
     ? 'Correct the path behind the version, which begins at the root of the template.'
     : 'The template lacks a file that it needs; import another version of it.';
 }
+
+/** What stands before the path in a specifier: `@scope/name@version/`. */
+const inTemplate = (text: string): string | undefined => /^@[^/]*\/[^/]*\//.exec(text)?.[0];
 
 /** A path as a message shows it. */
 export function shown(text: string): string {

@@ -214,9 +214,10 @@ export class Layering {
 
   /** Reads the file of an import and merges its one document. */
   #load(draft: Draft, one: Import, ref: FileRef, stack: readonly string[]): Loaded | null {
+    const asked = { from: draft.ref, text: one.text, ref };
     if (!isDocumentFile(ref.path)) {
       const message = `${ref.id} is not a .yaml, .yml or .json file`;
-      const hint = adviceFor(ref, one.text, this.#files);
+      const hint = adviceFor(asked, isDocumentFile, this.#files);
       return fail(draft, one, { code: 'import-invalid', message, hint });
     }
     // What is found belongs to the imported layer, which others may share; what is not, to the one who asks.
@@ -224,7 +225,7 @@ export class Layering {
     const found = this.#files.find(ref, dependencies);
     if (found.kind !== 'file') {
       draft.dependencies.push(...dependencies);
-      return fail(draft, one, lookUpProblem(found, ref, one.text, 'import-missing', this.#files));
+      return fail(draft, one, lookUpProblem(found, asked, 'import-missing', this.#files));
     }
     const source = this.#files.source(ref, found.entry, found.bytes);
     const imported = newDraft(ref, dependencies, source.broken);
@@ -265,8 +266,8 @@ export class Layering {
     const ref = resolveBeside(draft.ref, one.text, this.#input.root);
     if (ref === null) return failText(draft, one, outside(draft.ref, one.text));
     const found = this.#files.find(ref, draft.dependencies);
-    if (found.kind !== 'file')
-      return failText(draft, one, lookUpProblem(found, ref, one.text, 'file-missing', this.#files));
+    const asked = { from: draft.ref, text: one.text, ref };
+    if (found.kind !== 'file') return failText(draft, one, lookUpProblem(found, asked, 'file-missing', this.#files));
     const decoded = this.#files.text(ref, found.bytes);
     if (!decoded.ok) {
       draft.findings.push(decoded.finding);

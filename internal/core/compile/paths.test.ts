@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAbsoluteOrUrl, parseSpecifier, resolveBeside, templateFile, treeFile } from './paths.ts';
+import { isAbsoluteOrUrl, parseSpecifier, pathBeside, resolveBeside, templateFile, treeFile } from './paths.ts';
 
 test('absolute paths, drive letters and URLs are told from relative paths', () => {
   const refused = [
@@ -76,4 +76,22 @@ test('a relative path stays within the tree, or within its package', () => {
   assert.equal(resolveBeside(from, '../../..', 'sub')?.id, '..');
   assert.equal(resolveBeside(from, '../../../../x.yaml', 'sub'), null);
   assert.equal(resolveBeside(inside, '../../base.yaml', 'sub'), null);
+});
+
+test('how a file names another one leads back to it', () => {
+  const from = '.svc/agents/a.yaml';
+  const kit = { specifier: '@a/b@1', name: '@a/b', requested: '1', version: '1.0.0', integrity: 'x', files: new Map() };
+  for (const [file, path, root, text] of [
+    [treeFile(from), '.svc/agents/b.yaml', '', 'b.yaml'],
+    [treeFile(from), '.svc/fragments/f.yaml', '', '../fragments/f.yaml'],
+    [treeFile(from), 'shared/f.yaml', '', '../../shared/f.yaml'],
+    [treeFile(from), '.svc/agents/@f.yaml', '', './@f.yaml'],
+    [treeFile(from), '.svc/agents/a:f.yaml', '', './a:f.yaml'],
+    [treeFile(from), '../f.yaml', 'team/one', '../../../f.yaml'],
+    [treeFile(from), '.svc/fragments/f.yaml', 'team/one', '../fragments/f.yaml'],
+    [templateFile(kit, 'deep/a.yaml'), 'f.yaml', 'team', '../f.yaml'],
+  ] as const) {
+    assert.equal(pathBeside(file, path, root), text);
+    assert.equal(resolveBeside(file, text, root)?.path, path);
+  }
 });

@@ -39,6 +39,14 @@ export function resolveBeside(from: FileRef, path: string, root = ''): FileRef |
   return leaves(whole) ? null : treeFile(relative(`/${root}`, `/${whole}`) || '.');
 }
 
+/** How `from` names another file of its tree or package: the path that `resolveBeside` finds it by. */
+export function pathBeside(from: FileRef, path: string, root = ''): string {
+  const place = (one: string): string => join('/', from.template === null ? root : '', one);
+  const text = relative(dirname(place(from.path)), place(path));
+  // What begins with @ is a template, and with a word and a colon a URL.
+  return text.startsWith('@') || isAbsoluteOrUrl(text) ? `./${text}` : text;
+}
+
 export interface TemplateSpecifier {
   /** `@scope/name@requested`, the key under which the template is asked for. */
   readonly specifier: string;
