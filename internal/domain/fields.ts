@@ -54,13 +54,35 @@ export function mentionsAny(text: string, names: readonly string[]): boolean {
   return others.size > 0 && mentionsOther(plain(text), others);
 }
 
+/** Names letter by letter: of a text that repeats their beginnings, each letter is looked at once for each @. */
+interface Letters {
+  isName: boolean;
+  readonly next: Map<number, Letters>;
+}
+
+function lettersOf(names: ReadonlySet<string>): Letters {
+  const root: Letters = { isName: false, next: new Map() };
+  for (const name of names) {
+    let at = root;
+    for (let index = 0; index < name.length; index += 1) {
+      const unit = name.charCodeAt(index);
+      const next: Letters = at.next.get(unit) ?? { isName: false, next: new Map() };
+      at.next.set(unit, next);
+      at = next;
+    }
+    at.isName = true;
+  }
+  return root;
+}
+
 function mentionsOther(text: string, names: ReadonlySet<string>): boolean {
-  const lengths = [...new Set([...names].map(({ length }) => length))];
+  const root = lettersOf(names);
   for (const { index } of text.matchAll(/(?<![\w@/`.+-])@/g)) {
-    for (const length of lengths) {
-      const end = index + 1 + length;
+    let end = index + 1;
+    for (let at = root.next.get(text.charCodeAt(end)); at !== undefined; at = at.next.get(text.charCodeAt(end))) {
+      end += 1;
       goesOn.lastIndex = end;
-      if (names.has(text.slice(index + 1, end)) && !goesOn.test(text)) return true;
+      if (at.isName && !goesOn.test(text)) return true;
     }
   }
   return false;
