@@ -92,7 +92,7 @@ export const fallbacks = list(
 export const model = group(
   { provider, id: as(modelId, { required: true }), gateway, fallbacks },
   'The model that the harness uses.',
-  { otherwise: 'the harness’s default model and provider', example: { id: 'vendor/model' } },
+  { otherwise: 'the harness’s default model and provider', example: { provider: 'provider-c', id: 'vendor/model' } },
 );
 
 export const reasoningEffort = choice(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Catalog } from '../../domain/catalog.ts';
-import { toldOf, marked, specOf, testCatalog } from './testkit.ts';
+import { checkText, toldOf, marked, specOf, testCatalog } from './testkit.ts';
 
 const b = 'name: a\nharness: harness-b\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
 const a = b.replace('harness-b', 'harness-a');
@@ -152,4 +152,20 @@ test('an effort is accepted where harness, model and every fallback take it', ()
 test('a harness that is wrong does not blame the model', () => {
   const { found } = marked('model: {id: beta-1}\nreasoningEffort: low\n', '', 'error', b.replace('harness-b', 'x'));
   assert.deepEqual(found.length, 1);
+});
+
+test('what a hint writes for a model is one that the harness takes', () => {
+  for (const [head, body, expected] of [
+    [a, 'model: alpha\n', 'model: { id: alpha-1 }'],
+    [a, 'model: {}\n', 'id: alpha-1'],
+    [b, 'model: [x]\n', 'model: { id: beta-2 }'],
+    [b, 'model: {fallbacks: [{id: beta-1}]}\n', 'id: beta-2'],
+    [b, 'model: {provider: provider-b}\n', 'id: beta-2'],
+    [b, 'model: {provider: provider-c}\n', 'id: listed'],
+    [wrongHarness, 'model: {provider: provider-c}\n', 'id: listed'],
+  ] as const) {
+    const { findings } = checkText(head + body);
+    const hints = findings.map(({ hint }) => hint).filter((hint) => hint?.startsWith('For example'));
+    assert.deepEqual(hints, [`For example: ${expected}`], body);
+  }
 });

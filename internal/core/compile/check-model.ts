@@ -2,12 +2,12 @@
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
-import { keysOf } from '../../../schemas/grammar.ts';
+import { keysOf, without } from '../../../schemas/grammar.ts';
 import { fallbacks, gateway, model, modelId, reasoningEffort, slug } from '../../../schemas/model.ts';
 import { readFields, reading } from './read-field.ts';
 import { scalarOf } from '../source/node.ts';
-import type { Check, MapRef, NodeRef } from './read.ts';
-import { compact, fault, faultAt, field, items, optional, pathOf, strict, suggest, wrong } from './read.ts';
+import type { Check, MapRef, NodeRef, Reader } from './read.ts';
+import { compact, fault, faultAt, field, items, optional, pathOf, required, strict, suggest, wrong } from './read.ts';
 
 const isSlug = new RegExp(`^${slug}$`);
 /** The one provider that routes through a gateway object. */
@@ -21,25 +21,40 @@ export function checkModel(
   catalog: Catalog,
 ): ModelSpec | undefined {
   const before = check.errors;
-  const found = strict(check, spot, keysOf(model));
-  if (found === undefined) return undefined;
+  if (spot.node.kind !== 'map') return notModel(check, spot, harness, catalog);
+  const found = strict(check, spot, keysOf(model)) as MapRef;
   const provider = resolveProvider(check, found, harness, catalog);
+  const readId: Reader<string> = (_, at) => {
+    const id = reading(modelId)(check, at);
+    if (provider !== undefined && id !== undefined) checkId(check, at, id, provider, catalog);
+    return id;
+  };
   // The others are judged beside the id, which is read before them.
-  let primary: string | undefined;
-  const read = readFields(check, found, model.fields, {
-    provider: () => provider,
-    id: (_, at) => {
-      primary = reading(modelId)(check, at);
-      if (provider !== undefined && primary !== undefined) checkId(check, at, primary, provider, catalog);
-      return primary;
-    },
-    gateway: (_, at) => checkGateway(check, at, provider, primary),
-    fallbacks: (_, at) => checkFallbacks(check, at, provider, primary, catalog),
+  const id = required(check, found, 'id', readId, idHint(provider, harness, catalog));
+  const read = readFields(check, found, besideId, {
+    gateway: (_, at) => checkGateway(check, at, provider, id),
+    fallbacks: (_, at) => checkFallbacks(check, at, provider, id, catalog),
   });
   exclusive(check, found);
   if (check.errors > before) return undefined;
   // Nothing of it was wrong, so that what is required is there; without a harness, nothing of the document is used.
-  return compact<ModelSpec>({ ...(read as ModelSpec), provider: provider as ModelProvider });
+  return compact<ModelSpec>({ provider, id, ...read } as ModelSpec);
+}
+
+const besideId = without(model.fields, 'provider', 'id');
+
+/** An id that the provider has: of the harness's own provider, the one that it uses where none is written. */
+function idHint(provider: ModelProvider | undefined, harness: Harness | undefined, catalog: Catalog) {
+  if (provider === undefined) return undefined;
+  const own = harness === undefined ? undefined : catalog.harnesses[harness];
+  const id = own?.defaultProvider === provider ? own.defaultModel : catalog.models[provider].ids[0];
+  return id === undefined ? undefined : `For example: id: ${id}`;
+}
+
+function notModel(check: Check, spot: NodeRef, harness: Harness | undefined, catalog: Catalog): undefined {
+  const id = harness === undefined ? undefined : catalog.harnesses[harness].defaultModel;
+  const hint = id === undefined ? {} : { hint: `For example: model: { id: ${id} }` };
+  return wrong(check, spot, `a map with the keys ${keysOf(model).join(', ')}`, { code: 'invalid-type', ...hint });
 }
 
 function resolveProvider(
