@@ -8,9 +8,9 @@ export interface DeliveryTarget {
   readonly key: string;
 }
 
-/** Something the provider said once and a later delivery needs. */
+/** Something the provider said once and a later delivery needs; of a `comment`, that the service itself made it. */
 export interface FactKey {
-  readonly kind: 'mergeable' | 'label' | 'state' | 'user' | 'thread';
+  readonly kind: 'mergeable' | 'label' | 'state' | 'user' | 'thread' | 'comment';
   readonly key: string;
 }
 export interface Fact extends FactKey {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHmac, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
@@ -61,6 +62,28 @@ describe('tools of a tracker', () => {
       [seat.session],
     );
     assert.equal(ties.rowCount, 1);
+  });
+
+  it('write comments that are known as the service’s own when they are delivered, whoever its key is there', async () => {
+    const { value } = await call('issue_comment', { issue: 'ABC-1', body: 'mine' });
+    const { body: connection } = await bench.daemon.api('GET', 'P/connections/issues');
+    const authored = async (id: unknown): Promise<unknown> => {
+      const raw = JSON.stringify({
+        action: 'create',
+        type: 'Comment',
+        data: { id, body: 'mine', issueId: 'the-issue', userId: 'u-1', issue: { id: 'the-issue' } },
+        actor: { id: 'u-1', name: 'Ada' },
+        webhookTimestamp: bench.daemon.ctx.runtime.now().getTime(),
+      });
+      const signature = createHmac('sha256', 'a-secret-of-the-hook').update(raw).digest('hex');
+      const headers = { 'linear-signature': signature, 'linear-delivery': randomUUID() };
+      const url = `${bench.daemon.url}/api/v1/intake/tracker/${String(connection['id'])}`;
+      const answer = await fetch(url, { method: 'POST', headers, body: raw });
+      const { eventRecordId } = (await answer.json()) as { readonly eventRecordId: string };
+      const { body } = await bench.daemon.api('GET', `P/events/${eventRecordId}`);
+      return body['payload']?.['svc']?.['authored'];
+    };
+    assert.deepEqual([await authored(value['id']), await authored(randomUUID())], [true, false]);
   });
 
   it('change an issue by names of its team; one that several have is refused, and nothing is sent', async () => {

@@ -4,7 +4,8 @@
 
 import type { ToolInput } from '../../../schemas/tool-input.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import { callTracker } from '../../adapters/providers/tracker/tracker.ts';
+import { callTracker, ownComment } from '../../adapters/providers/tracker/tracker.ts';
+import { writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
@@ -151,13 +152,15 @@ export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'
 }
 const bodyMost = 65_536;
 
-/** The id is ours, so that a repeat cannot make a second one. */
-function sendComment(
+/** The id is ours, so that a repeat cannot make a second one, and so that its delivery is known as our own doing. */
+async function sendComment(
   tracker: TrackerConnection,
   step: Step,
   of: { readonly issueId: string; readonly body: string; readonly parentId?: string | undefined },
 ): Promise<JsonObject> {
-  const id = tracker.ctx.runtime.uuid();
+  const { ctx, connection } = tracker;
+  const id = ctx.runtime.uuid();
+  await writeFacts(ctx.db, connection.id, [ownComment(id)], ctx.runtime.now());
   return tracker.write(step, {
     query: `mutation($input: CommentCreateInput!) { commentCreate(input: $input) { success comment { id url } } }`,
     variables: { input: presentOf({ id, ...of }) },

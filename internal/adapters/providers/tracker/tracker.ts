@@ -58,11 +58,11 @@ export function normalize(body: JsonObject, self: Self): Delivery {
       : { kind: 'malformed', reason: 'the issue has no id' };
   }
   const actor = actorOf(body, data);
-  const authored = self.botUserId !== undefined && idAt(actor['id']) === self.botUserId;
+  const isBot = self.botUserId !== undefined && idAt(actor['id']) === self.botUserId;
   const text = isComment
     ? textAt(data['body'])
     : `${textAt(data['title']) ?? ''}\n${textAt(data['description']) ?? ''}`;
-  const make = (issue: JsonObject, updatedFrom: JsonObject | undefined): NamedEvent => ({
+  const make = (issue: JsonObject, updatedFrom: JsonObject | undefined, authored = isBot): NamedEvent => ({
     key,
     target: { type: 'tracker.issue', key: issueId },
     payload: {
@@ -77,7 +77,16 @@ export function normalize(body: JsonObject, self: Self): Delivery {
       raw: body,
     },
   });
-  if (isComment) return { kind: 'event', event: make(issueOf(objectAt(data['issue']), issueId), undefined) };
+  if (isComment) {
+    const fact = ownComment(idAt(data['id']) ?? '');
+    const commented = issueOf(objectAt(data['issue']), issueId);
+    return {
+      kind: 'event',
+      event: make(commented, undefined),
+      needs: isBot ? [] : [fact],
+      finish: (known) => ({ event: make(commented, undefined, isBot || known(fact) !== undefined) }),
+    };
+  }
   const issue = issueOf({ ...data, url: data['url'] ?? body['url'] }, issueId);
   const from = objectAt(body['updatedFrom']);
   return {
@@ -92,6 +101,9 @@ export function normalize(body: JsonObject, self: Self): Delivery {
     },
   };
 }
+
+/** That the service itself made a comment: which id it gave to it is known before it is sent. */
+export const ownComment = (id: string): Fact => ({ kind: 'comment', key: id, value: 'own' });
 
 function actorOf(body: JsonObject, data: JsonObject): JsonObject {
   const actor = objectAt(body['actor']);
