@@ -31,6 +31,7 @@ import { issueTools } from './tools-issues.ts';
 import { pullTools } from './tools-pulls.ts';
 import { reviewTools } from './tools-reviews.ts';
 import { workTools } from './tools-work.ts';
+import { tieWritten } from './ties.ts';
 import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
 export { gitUpstream, type GitUpstream, noteRefusedPush, sendPush } from './git.ts';
@@ -242,7 +243,11 @@ async function run(call: BrokerCall, { input, key, isWrite, row, plan }: Running
       const answer = await atOne(plan.calls, (codehost) =>
         (toolOf(ctx, name) as BrokerTool).run(codehost.writing(step, callId), asked),
       );
-      return { answer, url: textAt(objectAt(answer)['url']) };
+      const url = textAt(objectAt(answer)['url']);
+      const { project, sessionId } = caller;
+      const isChange = input['method'] === 'update';
+      await tieWritten(ctx, { projectId: project.id, sessionId, tool: name, isChange, url });
+      return { answer, url };
     },
   });
 }

@@ -10,6 +10,7 @@ import type { Permissions } from '../installation-token.ts';
 import type { Found, SoughtStep } from '../ports.ts';
 import { CodehostCall } from './codehost-call.ts';
 import { areAmong, digest, digestOf, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
+import { tieWritten } from './ties.ts';
 import { headOf, pullAt } from './tools-pulls.ts';
 import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
 
@@ -34,7 +35,14 @@ export async function findCodehostStep(ctx: FlowContext, step: SoughtStep): Prom
     permissions: (probe['permissions'] ?? {}) as Permissions,
     session: null,
   });
-  return (await looks[text(probe, 'kind')]?.(codehost, probe, step)) ?? none;
+  const result = (await looks[text(probe, 'kind')]?.(codehost, probe, step)) ?? none;
+  const { projectId, sessionId, tool } = step;
+  // The daemon that sent it may have died before it noted whose it is.
+  if (result.found && sessionId !== null) {
+    const isChange = probe['kind'] === 'fields';
+    await tieWritten(ctx, { projectId, sessionId, tool, isChange, url: result.url });
+  }
+  return result;
 }
 
 type Look = (codehost: CodehostCall, probe: JsonObject, step: SoughtStep) => Promise<Found>;
