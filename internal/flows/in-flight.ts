@@ -15,6 +15,8 @@ export interface Flight {
 }
 
 const flights = new WeakMap<object, Map<OutboundKind, Set<Flight>>>();
+/** Databases of daemons that stop. */
+const landing = new WeakSet<object>();
 
 function flightsOf({ db }: FlowContext, kind: OutboundKind): Set<Flight> {
   const byKind = flights.get(db.root) ?? new Map<OutboundKind, Set<Flight>>();
@@ -41,6 +43,11 @@ export function roomFor(
   const pending = [...flightsOf(ctx, kind)].flatMap((flight) => [...flight.pending.values()]);
   return { limit: Math.max(0, Math.min(batch, flightMax - pending.length)), busy: [...new Set(pending)] };
 }
+
+/** The daemon stops: what waits in a flight for its turn is not begun any more. */
+export const land = ({ db }: FlowContext): void => void landing.add(db.root);
+
+export const isLanding = ({ db }: FlowContext): boolean => landing.has(db.root);
 
 /** Resolves when nothing is in flight any more; of a daemon that stops and begins nothing. */
 export async function landed({ db }: FlowContext): Promise<void> {

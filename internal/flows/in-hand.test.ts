@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon } from '../base/testkit/daemon.ts';
-import { landed } from './in-flight.ts';
-import { processInHand, WorkGate } from './in-hand.ts';
+import { land, landed } from './in-flight.ts';
+import { type InHandWork, processInHand, WorkGate } from './in-hand.ts';
 
 test('of two that are tried alone one comes after the other, though the first takes so long that others are let in', async () => {
   const gate = new WorkGate(1);
@@ -41,6 +42,7 @@ test('what is parked is known as such before it is let go, so that an end in bet
     const notice = (park: () => Promise<void>) => ({
       kind: 'notice' as const,
       rows: ['sick'],
+      leaseSeconds: 60,
       idOf: (id: string) => id,
       nameOf: (id: string) => id,
       projectOf: () => '',
@@ -81,6 +83,7 @@ test('what is tried alone has a note of its own beside what is in flight still, 
     await processInHand(daemon.ctx, {
       kind: 'notice',
       rows: ['slow', 'sick'],
+      leaseSeconds: 60,
       idOf: (id) => id,
       nameOf: (id) => id,
       projectOf: (id) => id,
@@ -88,16 +91,66 @@ test('what is tried alone has a note of its own beside what is in flight still, 
         if (id === 'slow') return slow.promise;
         const both = await noted();
         slow.resolve();
-        await landed(daemon.ctx);
-        seen = [both, await noted()];
+        let alone = both;
+        while ((alone as unknown[]).length > 1) alone = await noted();
+        seen = [both, alone];
       },
       park: () => assert.fail('it is tried'),
     });
+    await landed(daemon.ctx);
     const alone = { ids: ['sick'], alone: true };
     assert.deepEqual(seen, [[{ ids: ['slow', 'sick'], alone: false }, alone], [alone]]);
     assert.deepEqual(await noted(), []);
   } finally {
     slow.resolve();
+    await daemon.stop();
+  }
+});
+
+const noticesOf = (rows: readonly string[], tell: (id: string) => Promise<void>): InHandWork<string> => ({
+  kind: 'notice',
+  rows,
+  leaseSeconds: 60,
+  idOf: (id) => id,
+  nameOf: (id) => id,
+  projectOf: (id) => id,
+  tell,
+  park: () => assert.fail('it is tried'),
+});
+
+test('a turn waits for none that is tried alone at a server that swallows, and a daemon that stops for one alone', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  const silent = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+  try {
+    const { db } = daemon.database;
+    const suspects = Array.from({ length: 10 }, (_, index) => `sick-${index}`);
+    await db.query(`insert into svc.suspects (kind, id, ends) select 'notice', unnest($1::text[]), 2`, [suspects]);
+    const told: string[] = [];
+    const tell = async (id: string): Promise<void> => {
+      told.push(id);
+      await silent[told.length - 1]?.promise;
+    };
+    const turn = processInHand(daemon.ctx, noticesOf(suspects, tell));
+    assert.equal(await Promise.race([turn.then(() => 'over'), sleep(20_000, 'it waits', { ref: false })]), 'over');
+    assert.deepEqual(told, ['sick-0']);
+    const well = Promise.withResolvers<void>();
+    await processInHand(
+      daemon.ctx,
+      noticesOf(['well'], async () => well.resolve()),
+    );
+    await well.promise;
+    assert.deepEqual(told, ['sick-0'], 'one after the other');
+    silent[0].resolve();
+    while (told.length < 2) await sleep(20);
+    assert.deepEqual(told, ['sick-0', 'sick-1']);
+    land(daemon.ctx);
+    silent[1].resolve();
+    await landed(daemon.ctx);
+    assert.deepEqual(told, ['sick-0', 'sick-1']);
+    const left = await db.query<{ left: number }>(`select count(*)::int as left from svc.suspects`);
+    assert.deepEqual(left.rows, [{ left: 8 }]);
+  } finally {
+    for (const one of silent) one.resolve();
     await daemon.stop();
   }
 });

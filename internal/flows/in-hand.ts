@@ -2,7 +2,6 @@
 // was in hand at two unclean ends in a row is tried next with nothing beside it in this daemon; a third end parks it.
 // Whoever takes work asks here how to go on; what parking means is the owner's of the work.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   clearSuspects,
   dropInHand,
@@ -14,8 +13,9 @@ import {
   type WorkKind,
 } from '../adapters/store/operations/in-hand.ts';
 import { failpoint } from '../base/failpoint.ts';
+import { within } from '../base/waits.ts';
 import type { FlowContext } from './context.ts';
-import { takeOff } from './in-flight.ts';
+import { type Flight, isLanding, takeOff } from './in-flight.ts';
 import { logTurnFailed } from './turn-failed.ts';
 
 /** The reason of what is parked. */
@@ -101,13 +101,6 @@ export class WorkGate {
 
 const nothing = (): void => undefined;
 
-async function within(event: Promise<void>, ms: number): Promise<void> {
-  const waited = new AbortController();
-  await Promise.race([event, sleep(ms, undefined, { signal: waited.signal }).catch(nothing)]).finally(() =>
-    waited.abort(),
-  );
-}
-
 /** One gate per daemon, known by its database. */
 const gates = new WeakMap<object, WorkGate>();
 
@@ -163,6 +156,8 @@ export const putDown = (ctx: FlowContext, lane: string): Promise<void> => dropIn
 export interface InHandWork<T> {
   readonly kind: OutboundKind;
   readonly rows: readonly T[];
+  /** How long nobody else claims them. */
+  readonly leaseSeconds: number;
   /** What is in hand, and stays the same until there is something else to tell. */
   idOf(row: T): string;
   /** What a test names a row by, and a log. */
@@ -176,7 +171,12 @@ export interface InHandWork<T> {
 
 /** How long a turn waits for what it tells; what takes longer goes on behind it (in-flight.ts). */
 const patienceMs = 1_000;
+/** Nothing is begun in the last of a claim: the next may be somebody else's. */
+const claimEndMs = 5_000;
 let batches = 0;
+
+/** Rows by when their claim is over. */
+type Claims<T> = Map<T, number>;
 
 /**
  * Tells each as its past allows: side by side, or, what was in hand at two unclean ends in a row, after the others and
@@ -184,8 +184,10 @@ let batches = 0;
  * number, and none where there is nothing to tell. Throws what one of them throws where all end in a moment.
  */
 export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Promise<void> {
-  const { kind, rows, idOf, nameOf, projectOf } = of;
+  const { kind, rows, leaseSeconds, idOf, nameOf, projectOf } = of;
   if (rows.length === 0) return;
+  const until = performance.now() + leaseSeconds * 1_000 - claimEndMs;
+  const claims: Claims<T> = new Map(rows.map((row) => [row, until]));
   // Of its own: the batch before may be in flight still.
   const lane = `${kind}:told:${(batches += 1)}`;
   const ends = await takeInHand(ctx, { kind, lane, ids: rows.map(idOf) });
@@ -200,39 +202,82 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
     try {
       const leave = await gateOf(ctx).enter();
       const tellings = [...pending.keys()].map((row) => tell(row).finally(() => pending.delete(row)));
-      const failed = (await Promise.allSettled(tellings)).find(({ status }) => status === 'rejected');
+      const ended = await Promise.allSettled(tellings);
       leave();
-      if (failed?.status === 'rejected') throw failed.reason;
+      throwFirst(ended);
     } finally {
       await putDown(ctx, lane);
     }
   };
-  const over = besideOthers();
-  takeOff(ctx, kind, { pending, over });
+  try {
+    await begun(ctx, kind, { pending, over: besideOthers() });
+  } finally {
+    const suspects = rows.filter((row) => endsOf(row) >= aloneAtEnds);
+    if (suspects.length > 0) await tryEach(ctx, of, { claims, suspects, endsOf, tell, lane: `${lane}:alone` });
+  }
+}
+
+/** Waits a moment for what goes on behind its turn otherwise; how it fails then is told in the log. */
+async function begun(ctx: FlowContext, kind: OutboundKind, flight: Flight): Promise<void> {
+  const { over } = flight;
+  takeOff(ctx, kind, flight);
   let isLate = false;
   over.catch((error: unknown) => {
     if (isLate) logTurnFailed(ctx, 'telling.failed', error, { service: kind });
   });
   await within(over, patienceMs);
   isLate = true;
-  for (const row of rows.filter((one) => endsOf(one) >= aloneAtEnds)) {
-    if (endsOf(row) >= parkedAtEnds) {
-      // Known as parked first: a daemon that ends in between, perhaps by the next one, leaves a row that is taken, and parked, again.
-      await parkedSuspect(ctx.db, kind, idOf(row));
-      ctx.runtime.log.error({ kind, name: nameOf(row) }, 'telling.parked');
-      await of.park(row);
-      continue;
-    }
-    ctx.runtime.log.warn({ kind, name: nameOf(row) }, 'telling.tried_alone');
-    // The others may be in flight still, and put their own note down.
-    const own = `${lane}:alone`;
-    await gateOf(ctx).alone(async () => {
-      await takeInHand(ctx, { kind, lane: own, ids: [idOf(row)], alone: true });
+}
+
+interface Trials<T> {
+  readonly claims: Claims<T>;
+  readonly suspects: readonly T[];
+  readonly endsOf: (row: T) => number;
+  readonly tell: (row: T) => Promise<void>;
+  /** Of their own: the others may be in flight still, and put their own note down. */
+  readonly lane: string;
+}
+
+/**
+ * Tries one after the other with nothing beside it, or parks it. A trial may take as long as a stranger's server likes:
+ * those behind it whose claim is over by then are left to whoever claims them next.
+ */
+async function tryEach<T>(ctx: FlowContext, of: InHandWork<T>, trials: Trials<T>): Promise<void> {
+  const { kind, idOf, nameOf, projectOf } = of;
+  const { claims, suspects, endsOf, tell, lane } = trials;
+  const pending = new Map<T, string>();
+  const isOver = (row: T): boolean => isLanding(ctx) || performance.now() > (claims.get(row) ?? 0);
+  const tryAlone = (row: T): Promise<void> =>
+    gateOf(ctx).alone(async () => {
+      if (isOver(row)) return;
+      ctx.runtime.log.warn({ kind, name: nameOf(row) }, 'telling.tried_alone');
+      pending.set(row, projectOf(row));
       try {
+        await takeInHand(ctx, { kind, lane, ids: [idOf(row)], alone: true });
         await tell(row);
       } finally {
-        await putDown(ctx, own);
+        pending.delete(row);
+        await putDown(ctx, lane);
       }
     });
-  }
+  const each = async (): Promise<void> => {
+    const ended: PromiseSettledResult<void>[] = [];
+    for (const row of suspects) {
+      if (isOver(row)) continue;
+      ended.push(...(await Promise.allSettled([endsOf(row) < parkedAtEnds ? tryAlone(row) : park(ctx, of, row)])));
+    }
+    throwFirst(ended);
+  };
+  await begun(ctx, kind, { pending, over: each() });
+}
+
+async function park<T>(ctx: FlowContext, { kind, idOf, nameOf, park }: InHandWork<T>, row: T): Promise<void> {
+  // Known as parked first: a daemon that ends in between, perhaps by the next one, leaves a row that is taken, and parked, again.
+  await parkedSuspect(ctx.db, kind, idOf(row));
+  ctx.runtime.log.error({ kind, name: nameOf(row) }, 'telling.parked');
+  await park(row);
+}
+
+function throwFirst(ended: readonly PromiseSettledResult<unknown>[]): void {
+  for (const one of ended) if (one.status === 'rejected') throw one.reason;
 }

@@ -8,7 +8,7 @@ import { deadlinesChannel } from '../../adapters/store/sessions/checks.ts';
 import { type Role, roleNames } from '../../base/config/config.ts';
 import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
 import { tick } from '../../flows/heartbeat/heartbeat.ts';
-import { landed } from '../../flows/in-flight.ts';
+import { land, landed } from '../../flows/in-flight.ts';
 import { forgetOldFacts } from '../../flows/ingest/ingest.ts';
 import { forgetTold, noteByClock, tellWaiting } from '../../flows/notify/notify.ts';
 import { forgetOldCalls, resolveAbandoned } from '../../flows/outbox/outbox.ts';
@@ -49,6 +49,7 @@ function every(name: string, on: readonly Role[], pauseMs: number, turn: Turn<un
 /** Of what its turns have begun, all is over when it has stopped. */
 const landing = (ctx: FlowContext, running: Running): Running => ({
   async stop() {
+    land(ctx);
     await running.stop();
     await landed(ctx);
   },

@@ -193,6 +193,7 @@ export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<n
   await processInHand(ctx, {
     kind: 'check',
     rows: claimed,
+    leaseSeconds,
     // What has changed since is another report.
     idOf: ({ id, changes }) => `${id}:${changes}`,
     nameOf: ({ name }) => name,

@@ -91,6 +91,7 @@ async function sendNotifications(ctx: FlowContext): Promise<number> {
   await processInHand(ctx, {
     kind: 'notice',
     rows,
+    leaseSeconds: limits.leaseSeconds,
     idOf: ({ id, receiver }) => `${id}:${receiver}`,
     nameOf: ({ condition, receiver }) => `${condition}:${receiver}`,
     projectOf: ({ projectId }) => projectId,

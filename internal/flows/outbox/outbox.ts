@@ -33,6 +33,7 @@ export async function resolveAbandoned(ctx: FlowContext): Promise<number> {
   await processInHand(ctx, {
     kind: 'call',
     rows,
+    leaseSeconds,
     idOf: ({ id }) => id,
     nameOf: ({ tool }) => tool,
     projectOf: ({ projectId }) => projectId,

@@ -33,6 +33,7 @@ export async function pollPulls(ctx: FlowContext): Promise<number> {
   await processInHand(ctx, {
     kind: 'look',
     rows: due,
+    leaseSeconds,
     idOf: ({ repositoryId }) => repositoryId,
     nameOf: ({ repositoryId }) => repositoryId,
     projectOf: ({ projectId }) => projectId,

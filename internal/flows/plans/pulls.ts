@@ -29,6 +29,7 @@ export async function publishPlans(ctx: FlowContext, signal: AbortSignal): Promi
   await processInHand(ctx, {
     kind: 'plan',
     rows,
+    leaseSeconds,
     // Another head is another plan.
     idOf: ({ repositoryId, number, head }) => `${repositoryId}:${number}:${head}`,
     nameOf: ({ fullName, number }) => `${fullName}#${number}`,

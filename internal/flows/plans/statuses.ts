@@ -41,6 +41,7 @@ export async function publishStatuses(ctx: FlowContext): Promise<number> {
   await processInHand(ctx, {
     kind: 'status',
     rows,
+    leaseSeconds,
     idOf: ({ repositoryId, commit }) => `${repositoryId}:${commit}`,
     nameOf: ({ commit }) => commit,
     projectOf: ({ projectId }) => projectId,
