@@ -154,3 +154,28 @@ test('a turn waits for none that is tried alone at a server that swallows, and a
     await daemon.stop();
   }
 });
+
+test('what was claimed in a turn that could not note it is told in the next one', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  try {
+    const { db } = daemon.database;
+    const told: string[] = [];
+    const tell = async (id: string): Promise<void> => void told.push(id);
+    await db.query('alter table svc.in_hand rename to elsewhere');
+    await assert.rejects(processInHand(daemon.ctx, noticesOf(['first'], tell)));
+    await assert.rejects(processInHand(daemon.ctx, noticesOf(['second'], tell)));
+    await db.query('alter table svc.elsewhere rename to in_hand');
+    await processInHand(daemon.ctx, noticesOf([], tell));
+    assert.deepEqual(told, ['first', 'second']);
+    await processInHand(daemon.ctx, noticesOf([], tell));
+    assert.equal(told.length, 2);
+    // Their claims would be over by then: whoever claims them next tells them.
+    await db.query('alter table svc.in_hand rename to elsewhere');
+    await assert.rejects(processInHand(daemon.ctx, { ...noticesOf(['late'], tell), leaseSeconds: 5 }));
+    await db.query('alter table svc.elsewhere rename to in_hand');
+    await processInHand(daemon.ctx, noticesOf([], tell));
+    assert.equal(told.length, 2);
+  } finally {
+    await daemon.stop();
+  }
+});

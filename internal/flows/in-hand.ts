@@ -177,6 +177,23 @@ let batches = 0;
 
 /** Rows by when their claim is over. */
 type Claims<T> = Map<T, number>;
+/** Claimed in a turn that could not note them: they are told in the next, for whose claim nobody else can have them before. */
+const unnoted = new WeakMap<object, Map<OutboundKind, Claims<unknown>>>();
+
+function keepClaims<T>({ db }: FlowContext, kind: OutboundKind, claims: Claims<T>): void {
+  const byKind = unnoted.get(db.root) ?? new Map<OutboundKind, Claims<unknown>>();
+  unnoted.set(db.root, byKind);
+  byKind.set(kind, new Map([...(byKind.get(kind) ?? []), ...claims]));
+}
+
+/** What is claimed now, and what was before and could not be noted, as far as that still stands. */
+function claimsOf<T>({ db }: FlowContext, { kind, rows, leaseSeconds }: InHandWork<T>): Claims<T> {
+  const now = performance.now();
+  const kept = (unnoted.get(db.root)?.get(kind) ?? new Map()) as Claims<T>;
+  unnoted.get(db.root)?.delete(kind);
+  const until = now + leaseSeconds * 1_000 - claimEndMs;
+  return new Map([...[...kept].filter((one) => one[1] > now), ...rows.map((row) => [row, until] as const)]);
+}
 
 /**
  * Tells each as its past allows: side by side, or, what was in hand at two unclean ends in a row, after the others and
@@ -184,13 +201,16 @@ type Claims<T> = Map<T, number>;
  * number, and none where there is nothing to tell. Throws what one of them throws where all end in a moment.
  */
 export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Promise<void> {
-  const { kind, rows, leaseSeconds, idOf, nameOf, projectOf } = of;
-  if (rows.length === 0) return;
-  const until = performance.now() + leaseSeconds * 1_000 - claimEndMs;
-  const claims: Claims<T> = new Map(rows.map((row) => [row, until]));
+  const { kind, idOf, nameOf, projectOf } = of;
+  const claims = claimsOf(ctx, of);
+  if (claims.size === 0) return;
+  const rows = [...claims.keys()];
   // Of its own: the batch before may be in flight still.
   const lane = `${kind}:told:${(batches += 1)}`;
-  const ends = await takeInHand(ctx, { kind, lane, ids: rows.map(idOf) });
+  const ends = await takeInHand(ctx, { kind, lane, ids: rows.map(idOf) }).catch((error: unknown) => {
+    keepClaims(ctx, kind, claims);
+    throw error;
+  });
   const endsOf = (row: T): number => ends.get(idOf(row)) ?? 0;
   const tell = async (row: T): Promise<void> => {
     failpoint(`${kind}.tell`, nameOf(row));
