@@ -73,7 +73,7 @@ function pem(name: string, file: string): string {
 
 type Presets = SandboxesSettings['presets'];
 
-/** How long a start waits for an engine: whoever is in no need of it does not. */
+/** How long a start waits for an engine, and a stop: whoever is in no need of it does not. */
 const engineMs = 2_000;
 
 /** Throws ConfigError for a provider that a setting names and that does not work here, but for an engine that is away. */
@@ -247,9 +247,9 @@ export async function openHostPorts(
       const kept = await mirrors?.catch(() => null);
       await kept?.close();
       for (const one of opening.values()) {
-        // One that could not be opened has nothing to close.
-        const opened = await one.catch(() => undefined);
-        await opened?.provider.close();
+        // One that could not be opened has nothing to close, nor has one whose engine has not answered yet.
+        const opened = await within(one, engineMs).catch(() => undefined);
+        await opened?.value.provider.close();
       }
       await door?.close();
     },

@@ -84,3 +84,65 @@ test('the pull of an image is given up with the launch that asked for it', async
     await rm(dir, { recursive: true });
   }
 });
+
+test('what an engine that fell silent has of a session is not waited for by a launch that nobody wants any more', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-boxes-'));
+  try {
+    const silence = new Promise<never>(() => undefined);
+    const box = { owner: { installation: 'i', session: 's', epoch: 1 }, name: 'n', uid: 'u', running: true };
+    let asked = Promise.withResolvers<void>();
+    let isLast: (name: string) => boolean = () => false;
+    const called = (name: string, answer: unknown) => async () => {
+      if (!isLast(name)) return answer;
+      asked.resolve();
+      return silence;
+    };
+    const engine = {
+      name: 'docker',
+      list: called('list', [box]),
+      destroy: called('destroy', undefined),
+      removeVolume: called('removeVolume', undefined),
+      hasVolume: called('hasVolume', true),
+      resolve: () => assert.fail('it is not wanted any more'),
+    } as unknown as Engine;
+    const facts = { isolation: 'container', commit: null, warm: false, limits: { memory: null, cpu: null } };
+    const options = {
+      ...{ engine, facts, layout: await Layout.open(dir) },
+      ...{ fence: 'preferred', isLocal: true, privateFiles: [] },
+    };
+    const provider = new EngineProvider(options as unknown as ConstructorParameters<typeof EngineProvider>[0]);
+    const id = randomUUID();
+    const launches = {
+      create: (signal: AbortSignal) => provider.create({ id, image: 'any' }, { signal }),
+      reopen: (signal: AbortSignal) => provider.reopen(id, {}, { signal }),
+    };
+    const files = options.layout.at(id);
+    await files.make();
+    await files.write({ version: 1, spec: { id, image: 'any' }, mounts: [] });
+    for (const [how, last] of [
+      ['create', 'list'],
+      ['create', 'destroy'],
+      ['create', 'removeVolume'],
+      ['reopen', 'list'],
+      ['reopen', 'destroy'],
+      ['reopen', 'hasVolume'],
+    ] as const) {
+      asked = Promise.withResolvers();
+      isLast = (name) => name === last;
+      const ending = new AbortController();
+      const end = launches[how](ending.signal).then(
+        () => 'made',
+        (error: Error) => error.message,
+      );
+      await Promise.race([asked.promise, end]);
+      ending.abort(new Error('the daemon stops'));
+      assert.equal(
+        await Promise.race([end, sleep(5_000, 'it is waited for', { ref: false })]),
+        'the daemon stops',
+        `${how}: ${last}`,
+      );
+    }
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});

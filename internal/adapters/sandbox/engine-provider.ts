@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import { eachRemoved } from './each-removed.ts';
 import { type EngineOwner, EngineSandbox, type EngineSandboxOf } from './engine-sandbox.ts';
@@ -100,7 +101,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   async create(spec: SandboxSpec, watch: SandboxWatch = {}): Promise<Sandbox> {
     checkBox(spec);
     const files = this.#options.layout.at(spec.id);
-    await this.#removeBoxes(spec.id, await files.read());
+    await this.#removeBoxes(spec.id, await files.read(), watch);
     await files.make();
     return this.#opened({ spec, files, installation: this.installation, isFresh: true, watch });
   }
@@ -108,9 +109,9 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   async reopen(id: string, changes: SandboxChanges = {}, watch: SandboxWatch = {}): Promise<Sandbox | null> {
     const files = this.#options.layout.at(id);
     const record = await files.read();
-    await this.#endStale(id, record);
+    await this.#endStale(id, record, watch);
     const { installation = this.installation } = record ?? {};
-    if (record === null || !(await this.engine.hasVolume(installation, id))) return null;
+    if (record === null || !(await wanted(this.engine.hasVolume(installation, id), watch))) return null;
     const before = record.spec.epoch ?? 0;
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
     checkBox(spec);
@@ -266,17 +267,19 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return installation === undefined ? [this.installation] : [this.installation, installation];
   }
 
-  async #endStale(id: string, record: SandboxRecord | null): Promise<void> {
+  async #endStale(id: string, record: SandboxRecord | null, watch: SandboxWatch = {}): Promise<void> {
     this.#open.get(id)?.abandon();
     this.#open.delete(id);
     for (const installation of this.#installations(record)) {
-      for (const box of await this.engine.list(installation, id)) await this.engine.destroy(box);
+      const boxes = await wanted(this.engine.list(installation, id), watch);
+      for (const box of boxes) await wanted(this.engine.destroy(box), watch);
     }
   }
 
-  async #removeBoxes(id: string, record: SandboxRecord | null): Promise<void> {
-    await this.#endStale(id, record);
-    for (const installation of this.#installations(record)) await this.engine.removeVolume(installation, id);
+  async #removeBoxes(id: string, record: SandboxRecord | null, watch: SandboxWatch = {}): Promise<void> {
+    await this.#endStale(id, record, watch);
+    for (const installation of this.#installations(record))
+      await wanted(this.engine.removeVolume(installation, id), watch);
   }
 
   async #opened(of: {
@@ -308,6 +311,10 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     }
   }
 }
+
+/** What the engine answers, as long as the launch is wanted that asks: one that fell silent takes a minute for each call. */
+const wanted = <T>(work: Promise<T>, { signal }: SandboxWatch): Promise<T> =>
+  signal === undefined ? work : unlessAborted(work, signal);
 
 /** Throws Fault for what no box can be made with. */
 function checkBox(spec: SandboxSpec): void {

@@ -16,6 +16,7 @@ import type {
 import { forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
 import { type LaunchFacts, readLaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import { type FlowContext, sealingOf } from '../context.ts';
@@ -80,7 +81,8 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   // An adapter does nothing without its model; what a configured command needs nobody knows.
   const noKey = program.installed ? await missingKey(ctx, facts.project, model.provider) : undefined;
   if (noKey !== undefined) throw new ProgramMissing(`${noKey.message}; ${noKey.hint}`, 'key');
-  const { provider: sandboxes, facts: engine } = await ports.sandboxes(preset.provider);
+  // An engine that fell silent is waited for as long as somebody wants the session from here.
+  const { provider: sandboxes, facts: engine } = await unlessAborted(ports.sandboxes(preset.provider), signal);
   const stage = await openStage(of, facts, { sandboxes, model, preset, readOnlyPaths: program.readOnlyPaths });
   const { sandbox, money } = stage;
   const { cwd, notes } = await provision(ctx, { ports, session, facts, preset, ...stage, signal });

@@ -11,6 +11,7 @@ import {
   runningTurn,
   type TakenSession,
 } from '../../adapters/store/sessions/holds.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
@@ -76,12 +77,12 @@ async function turnOf(ctx: FlowContext, { sessionId, state, hold }: TakenSession
 }
 
 async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launched, 'down'>> {
-  const { ctx, ports, session, mask, stops, progress, transcript } = of;
+  const { ctx, ports, session, mask, stops, progress, transcript, signal } = of;
   const { hold, state } = taken;
   const facts = await readLaunchFacts(ctx.db, session.sessionId);
   if (facts?.environment === null || facts === undefined) throw new TakeOverRefused('its environment is gone');
   const preset = await ports.preset(facts.environment.image.name);
-  const { provider } = await ports.sandboxes(preset.provider);
+  const { provider } = await unlessAborted(ports.sandboxes(preset.provider), signal);
   if (provider.name !== hold.provider || provider.takeOver === undefined)
     throw new TakeOverRefused('its provider is another');
   const held = openHold(ctx, facts.project, taken);
