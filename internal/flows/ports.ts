@@ -22,6 +22,7 @@ import type { MatchTrigger } from '../core/match/match.ts';
 import type { CapRefusal, SpendCaps } from '../core/money/money.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../domain/bundle.ts';
 import type { Catalog } from '../domain/catalog.ts';
+import type { Fault } from '../domain/fault.ts';
 import type { ProjectRef } from '../domain/project.ts';
 import type { CheckDeadline, ModelSpec, AgentSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
@@ -158,8 +159,11 @@ export interface IngestPorts {
   admit(bytes: number | undefined): () => void;
   /** Makes room for all that a body of the ordinary size may be beyond what was counted for one that announced nothing. */
   admitRest(): () => void;
-  /** Waits for room for a body that is larger than the ordinary, with others of its project behind those of others; the rest as `admit`. */
-  admitLarge(bytes: number, projectId?: string): Promise<() => void>;
+  /**
+   * Waits for room for a body that is larger than the ordinary, with others of its project behind those of others; the rest as
+   * `admit`. `giveUp`: has one that is slow to come, and that others wait for, come no further; false where it is there.
+   */
+  admitLarge(bytes: number, projectId?: string, giveUp?: (why: Fault) => boolean): Promise<() => void>;
   /** Waits for the one turn in which such a body is read; the answer ends it. Throws Fault `unavailable`. */
   largeTurn(projectId: string): Promise<() => void>;
   stop(): Promise<void>;

@@ -14,7 +14,7 @@ import { messagesTable } from '../../domain/messages.ts';
 import { afterFailure, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
-import { addReaders, typeOf } from './large-body.ts';
+import { addReaders, refuseRest, typeOf } from './large-body.ts';
 import { closeServer, tellLast, watchIdle } from './drain.ts';
 import { closeGently, endUnread } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
@@ -303,7 +303,8 @@ async function admit(route: Route, ctx: FlowContext, request: FastifyRequest, re
 
 async function admitMore(route: Route, ctx: FlowContext, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (route.admitMore === undefined) return;
-  const give = await route.admitMore(ctx, request.params as Call['params'], sizeOf(request));
+  const params = request.params as Call['params'];
+  const give = await route.admitMore(ctx, params, sizeOf(request), (why) => refuseRest(request, why));
   // Whoever went away while it waited hears nothing more.
   if (reply.raw.closed || reply.raw.destroyed) give();
   else reply.raw.once('close', give);

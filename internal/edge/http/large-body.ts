@@ -34,7 +34,7 @@ async function readJoined(request: FastifyRequest, payload: Readable): Promise<B
   const said = request.headers['content-length'];
   if (Number(said ?? 0) > bodyLimit) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
   const body = new Joined();
-  await eachPart(payload, (part) => {
+  await eachPart(request, payload, (part) => {
     body.add(part);
     if (body.length <= bodyLimit) return;
     for (const one of body.drop()) letGo(one);
@@ -44,18 +44,33 @@ async function readJoined(request: FastifyRequest, payload: Readable): Promise<B
   return body.take();
 }
 
+/** Bodies that are being read, and what ends that. */
+const readings = new WeakMap<object, (why: Error) => void>();
+
+/** Has no more of a body read, and its request answered by this failure; false where all of it is there, or none is read yet. */
+export function refuseRest({ raw }: FastifyRequest, why: Error): boolean {
+  const end = readings.get(raw);
+  if (end === undefined || raw.complete) return false;
+  end(why);
+  return true;
+}
+
 /** Takes the parts in the turn in which they arrive. */
-function eachPart(payload: Readable, take: (part: Buffer) => void): Promise<void> {
+function eachPart({ raw }: FastifyRequest, payload: Readable, take: (part: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
+    // The rest goes by unread; the connection outlives a refusal, for it carries the answer.
+    const end = (why: Error): void => {
+      payload.off('data', onData);
+      reject(why);
+    };
     const onData = (part: Buffer): void => {
       try {
         take(part);
       } catch (error) {
-        // The rest goes by unread; the connection outlives a refusal, for it carries the answer.
-        payload.off('data', onData);
-        reject(error as Error);
+        end(error as Error);
       }
     };
+    readings.set(raw, end);
     payload.on('data', onData);
     payload.once('end', resolve);
     // Stays: what breaks behind a refusal is nobody's any more.
@@ -74,15 +89,10 @@ async function readAnnounced(request: FastifyRequest, payload: Readable): Promis
   const { takesTexts } = request.routeOptions.config as { readonly takesTexts?: boolean };
   const whole = takesTexts === true ? sharedRoom(length) : Buffer.allocUnsafeSlow(length);
   let at = 0;
-  try {
-    // The connection outlives a refusal: it carries the answer.
-    for await (const part of payload.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      at += part.copy(whole, at);
-      letGo(part);
-    }
-  } catch (error) {
-    throw Object.assign(error as Error, { statusCode: 400 });
-  }
+  await eachPart(request, payload, (part) => {
+    at += part.copy(whole, at);
+    letGo(part);
+  });
   if (at !== length) throw new errorCodes.FST_ERR_CTP_INVALID_CONTENT_LENGTH();
   return whole;
 }

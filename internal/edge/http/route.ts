@@ -103,9 +103,15 @@ export interface Serving {
   /**
    * Asked beside `admit` where a body goes beyond what that has counted: where it announces more than is common, before
    * any of it is read; where it announces nothing (`bytes` is undefined), when it goes on past 64 KiB. The body waits for
-   * the answer, which gives the room back. May throw Fault `unavailable` or `not_found`.
+   * the answer, which gives the room back. May throw Fault `unavailable` or `not_found`. `giveUp` refuses a body that is
+   * still coming, for this reason; false where all of it is there.
    */
-  admitMore?(ctx: FlowContext, params: Call['params'], bytes: number | undefined): Promise<() => void>;
+  admitMore?(
+    ctx: FlowContext,
+    params: Call['params'],
+    bytes: number | undefined,
+    giveUp: (why: Fault) => boolean,
+  ): Promise<() => void>;
   /**
    * The same as `handle`, from nothing but this: what is in the plain form comes here without the framework (see
    * fast-path.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.

@@ -1,6 +1,7 @@
 // How large a delivery of a provider may be, and who gets room for one beyond the ordinary: only whoever knows a
 // connection, since nothing is proven before the body is there.
 
+import type { Fault } from '../../domain/fault.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import { connectionOf, type IntakeProvider } from './intake.ts';
 
@@ -22,15 +23,16 @@ const nothing = (): void => undefined;
 
 /**
  * Room for a delivery of so many bytes; undefined: it does not say how many. What is ordinary has it already
- * (`IngestPorts.admit`). Throws Fault `not_found` or `unavailable`.
+ * (`IngestPorts.admit`). `giveUp`: see `IngestPorts.admitLarge`. Throws Fault `not_found` or `unavailable`.
  */
 export async function reserveBodyBytes(
   ctx: FlowContext,
   provider: IntakeProvider,
   connectionId: string,
   bytes: number | undefined,
+  giveUp: (why: Fault) => boolean,
 ): Promise<() => void> {
   if (bytes !== undefined && bytes <= ordinary) return nothing;
   const { connection } = await connectionOf(ctx, provider, connectionId);
-  return ingestOf(ctx).admitLarge(bytes ?? deliveryBytesMax[provider], connection.projectId);
+  return ingestOf(ctx).admitLarge(bytes ?? deliveryBytesMax[provider], connection.projectId, giveUp);
 }

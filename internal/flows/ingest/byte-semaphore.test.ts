@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../domain/fault.ts';
 import { ByteSemaphore } from './byte-semaphore.ts';
 
@@ -46,4 +47,34 @@ it('an owner has its turn, and a place to wait, beside another one however many 
   assert.equal(await settledIn(other), true);
   (await other)();
   (await second)();
+});
+
+it('who has had room for long and could not be asked for it back until now gives it to who waits, and nobody else does', async () => {
+  const room = new ByteSemaphore({ bytes: 10, waitingMax: 10, waitMs: 60_000, lentMs: 30 });
+  const asked: string[] = [];
+  const lend = (name: string, bytes: number, gives: () => boolean) =>
+    room.take(bytes, name, (why) => {
+      assert.equal(why.kind, 'unavailable');
+      asked.push(name);
+      return gives();
+    });
+  let isThere = false;
+  const giveWhole = await lend('whole', 4, () => false);
+  const giveSlow = await lend('slow', 4, () => isThere);
+  await sleep(60);
+  assert.deepEqual(asked, [], 'nobody waits');
+  const first = room.take(4);
+  assert.deepEqual(asked, ['whole', 'slow']);
+  isThere = true;
+  const give = await first;
+  assert.equal(asked.at(-1), 'slow');
+  // It has given it back already.
+  giveSlow();
+  const young = await lend('young', 2, () => true);
+  const second = room.take(2);
+  assert.equal(await settledIn(second), false);
+  (await second)();
+  assert.equal(asked.at(-1), 'young');
+  for (const one of [give, giveWhole, young]) one();
+  (await room.take(10))();
 });

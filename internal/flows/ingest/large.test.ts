@@ -120,6 +120,16 @@ describe('deliveries larger than most', () => {
   });
 
   const isFree = async (): Promise<void> => (await ingestOf(daemon.ctx).admitLarge(32 * mebibyte))();
+  /** One that waits for all of the room, once somebody else has some of it. */
+  async function behindAnother(): Promise<{ readonly whole: Promise<() => void> }> {
+    for (;;) {
+      const whole = ingestOf(daemon.ctx).admitLarge(32 * mebibyte);
+      const give = await Promise.race([whole, new Promise<undefined>((resolve) => setImmediate(resolve, undefined))]);
+      if (give === undefined) return { whole };
+      give();
+      await sleep(5);
+    }
+  }
 
   it('wait for each other unread, and hold up nobody else', async () => {
     const meet = async (): Promise<number> => {
@@ -148,18 +158,37 @@ describe('deliveries larger than most', () => {
     const opened = connect(Number(port), hostname);
     opened.on('error', () => undefined);
     opened.write(`POST ${paths['codehost']} HTTP/1.1\r\nhost: x\r\ncontent-length: ${25 * mebibyte}\r\n\r\n{`);
-    let whole: Promise<() => void>;
-    // Nobody has to wait before the other one is there.
-    for (;;) {
-      whole = ingestOf(daemon.ctx).admitLarge(32 * mebibyte);
-      const give = await Promise.race([whole, new Promise<undefined>((resolve) => setImmediate(resolve, undefined))]);
-      if (give === undefined) break;
-      give();
-      await sleep(5);
-    }
+    const { whole } = await behindAnother();
     opened.destroy();
     (await whole)();
   });
+
+  for (const isAnnounced of [true, false])
+    it(`are taken though somebody who proves nothing sends slowly what is ${isAnnounced ? 'announced as the largest' : 'announced not at all'}`, async () => {
+      const { hostname, port } = new URL(daemon.url);
+      const slow = connect(Number(port), hostname);
+      slow.on('error', () => undefined);
+      let heard = '';
+      slow.setEncoding('latin1').on('data', (text: string) => (heard += text));
+      const part = 'x'.repeat(100_000);
+      const size = isAnnounced ? `content-length: ${25 * mebibyte}` : 'transfer-encoding: chunked';
+      const begin = isAnnounced ? '{' : `${part.length.toString(16)}\r\n${part}\r\n`;
+      slow.write(`POST ${paths['codehost']} HTTP/1.1\r\nhost: x\r\n${size}\r\n\r\n${begin}`);
+      try {
+        const { whole } = await behindAnother();
+        const delivered = deliver('codehost', 8 * mebibyte);
+        await whole.then(
+          (give) => give(),
+          () => undefined,
+        );
+        assert.equal((await delivered).status, 202);
+        while (!heard.includes('\r\n')) await sleep(20);
+        assert.match(heard, /^HTTP\/1\.1 503 /);
+      } finally {
+        slow.destroy();
+      }
+      await isFree();
+    });
 
   it('bodies that do not say how long they are have room for what they may become', async () => {
     const ports = ingestOf(daemon.ctx);

@@ -17,8 +17,11 @@ const room = {
   /** Taken for a body that does not say how long it is. */
   unannounced: 64 * 1_024,
 } as const;
-/** Beside the ordinary: one of the largest that a provider sends, or a few that are smaller. A code host waits 10 s for its answer. */
-const largeRoom = { bytes: 32 * 1_048_576, waitingMax: 100, waitMs: 8_000 } as const;
+/**
+ * Beside the ordinary: one of the largest that a provider sends, or a few that are smaller. A code host waits 10 s for its
+ * answer: one of its bodies that others wait for has come sooner, and those have room before they give up.
+ */
+const largeRoom = { bytes: 32 * 1_048_576, waitingMax: 100, waitMs: 8_000, lentMs: 5_000 } as const;
 /** What a body costs while it is read is a multiple of its size: one of them at a time. */
 const oneReading = { bytes: 1, waitingMax: 100, waitMs: 8_000 } as const;
 
@@ -75,7 +78,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       };
     },
     admitRest: () => takeBytes(room.bodyBytes - room.unannounced),
-    admitLarge: (bytes, projectId) => large.take(bytes, projectId),
+    admitLarge: (bytes, projectId, giveUp) => large.take(bytes, projectId, giveUp),
     largeTurn: (projectId) => reading.take(oneReading.bytes, projectId),
     async stop() {
       await writer.stop();

@@ -18,7 +18,8 @@ import { accepted, type Call, ok, type Route, serve, type Serving } from '../rou
 const from = (provider: IntakeProvider): Serving => ({
   bodyLimitBytes: deliveryBytesMax[provider],
   admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
-  admitMore: (ctx, params, bytes) => reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes),
+  admitMore: (ctx, params, bytes, giveUp) =>
+    reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes, giveUp),
   refused: (ctx, id, fault) => logTurnedAway(ctx, { kind: 'connection', id }, fault),
 });
 const deliveryOf = ({
