@@ -50,17 +50,22 @@ export async function recordConnectionChange(
   await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
 }
 
-/** The audit entry of a connection that waits for somebody's consent: nothing may use it yet. */
-export function noteCreated(
-  tx: Sql,
-  { project, actor, row }: Pick<ConnectionChange, 'project' | 'actor' | 'row'>,
-): Promise<void> {
-  return recordAudit(tx, {
+type Noted = Pick<ConnectionChange, 'project' | 'actor'> & {
+  readonly row: Pick<ConnectionRow, 'id' | 'provider' | 'name'>;
+};
+
+const note = (action: string, sql: Sql, { project, actor, row }: Noted): Promise<void> =>
+  recordAudit(sql, {
     orgId: project.orgId,
     projectId: project.id,
     principal: actor,
-    action: 'connection.created',
+    action,
     subject: { kind: 'Connection', name: row.name },
     detail: { provider: row.provider, connectionId: row.id },
   });
-}
+
+/** The audit entry of a connection that waits for somebody's consent: nothing may use it yet. */
+export const noteCreated = (tx: Sql, of: Noted): Promise<void> => note('connection.created', tx, of);
+
+/** That of one whose server has forgotten, after its removal, what it gave. */
+export const noteRevoked = (sql: Sql, of: Noted): Promise<void> => note('connection.revoked', sql, of);

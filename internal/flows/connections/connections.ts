@@ -32,11 +32,12 @@ import { isConsented } from './oauth-clients.ts';
 import {
   authorizationRequired,
   connectionToken,
+  grantedTokens,
   type HeldToken,
   revokeTokens,
   scopeChallenged,
 } from './oauth-tokens.ts';
-import { noteCreated, recordConnectionChange } from './connection-change.ts';
+import { noteCreated, noteRevoked, recordConnectionChange } from './connection-change.ts';
 
 export type { SetupCaller } from './errtrack-authority.ts';
 export { isConsented } from './oauth-clients.ts';
@@ -153,12 +154,12 @@ export async function removeConnection(
   name: string,
 ): Promise<void> {
   const known = await checkRemoval(ctx, project, name);
-  const isRevoked = isConsented(ctx, known.provider) && (await revokeTokens(ctx, known));
-  await inApply(ctx.db, project.id, async (tx) => {
+  const granted = await inApply(ctx.db, project.id, async (tx) => {
     const row = await findConnection(tx, project.id, name);
-    if (row === undefined) throw noConnection();
+    if (row?.id !== known.id) throw noConnection();
     const needing = await triggersNeeding(tx, row.id);
     if (needing.length > 0) throw inUse(name, needing);
+    const tokens = isConsented(ctx, row.provider) ? await grantedTokens(ctx, tx, row.id) : undefined;
     await destroyOauthTokens(tx, row.id);
     // What the project hears of goes with its connection; the organization's installation stays.
     const grantId = row.provider === 'errtrack' ? row.config['grantId'] : undefined;
@@ -166,9 +167,14 @@ export async function removeConnection(
       await setSubscriptions(tx, { projectId: project.id, grantId, now: ctx.runtime.now() }, []);
     }
     const skipped = await deleteConnection(tx, row.id);
-    const detail = { skippedTriggers: skipped, ...(isConsented(ctx, row.provider) && { revoked: isRevoked }) };
+    const detail = { skippedTriggers: skipped };
     await recordConnectionChange(ctx, tx, { project, actor, row, what: 'removed', detail });
+    return tokens;
   });
+  // Not before: one that is refused, or whose project is busy, keeps the tokens that it has.
+  if (granted === undefined) return;
+  if (await revokeTokens(ctx, known, granted)) await noteRevoked(ctx.db, { project, actor, row: known });
+  else ctx.runtime.log.warn({ connectionId: known.id }, 'oauth.not_revoked');
 }
 
 /** A connection that nothing needs. Faults as `removeConnection`. */

@@ -25,6 +25,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { lifeOf, scopesIn, stepUp } from '../../core/consent/consent.ts';
 import { forgetOauthClient } from '../../adapters/store/connections/oauth-attempts.ts';
 import { dropToken } from '../../adapters/store/secrets/oauth-tokens.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import type { ConnectionStatus } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -59,8 +60,8 @@ export const authorizationRequired = (name: string): Fault =>
   outsideFault('authorization-required', `connection ${name}`);
 const scopeRequired = (name: string): Fault => outsideFault('scope-required', `connection ${name}`);
 
-async function openPair(ctx: FlowContext, grant: OauthGrantRow): Promise<Pair | undefined> {
-  const text = await openSealed(ctx, tokenBinding(grant), grant.tokenId);
+async function openPair(ctx: FlowContext, grant: OauthGrantRow, sql: Sql = ctx.db): Promise<Pair | undefined> {
+  const text = await openSealed(ctx, tokenBinding(grant), grant.tokenId, sql);
   return text === undefined ? undefined : (JSON.parse(text) as Pair);
 }
 
@@ -252,11 +253,24 @@ export async function scopeChallenged(
   return scopeRequired(connection.name);
 }
 
-/** Asks the server to forget what it gave: best effort, before the tokens are destroyed here. */
-export async function revokeTokens(ctx: FlowContext, connection: SealedConnection): Promise<boolean> {
-  const grant = await oauthGrantOf(ctx.db, connection.id);
-  const pair = grant === undefined ? undefined : await openPair(ctx, grant);
-  if (grant === undefined || pair === undefined) return false;
+interface Granted {
+  readonly grant: OauthGrantRow;
+  readonly pair: Pair;
+}
+
+/** What a connection was given, in the transaction that destroys it; undefined where there is nothing. */
+export async function grantedTokens(ctx: FlowContext, tx: Sql, connectionId: string): Promise<Granted | undefined> {
+  const grant = await oauthGrantOf(tx, connectionId);
+  const pair = grant === undefined ? undefined : await openPair(ctx, grant, tx);
+  return grant === undefined || pair === undefined ? undefined : { grant, pair };
+}
+
+/** Asks the server to forget what it gave: best effort, once the tokens are destroyed here. */
+export async function revokeTokens(
+  ctx: FlowContext,
+  connection: SealedConnection,
+  { grant, pair }: Granted,
+): Promise<boolean> {
   const server = grant.server as unknown as Server;
   try {
     const identity = await identityOf(ctx, connection, { server, client: grant.client as unknown as KnownClient });

@@ -29,8 +29,13 @@ export async function keepSealed(ctx: FlowContext, tx: Sql, binding: Binding, te
 }
 
 /** Opens what `keepSealed` kept; undefined where it is gone. */
-export async function openSealed(ctx: FlowContext, binding: Binding, id: string | null): Promise<string | undefined> {
-  const row = id === null ? undefined : await tokenById(ctx.db, id);
+export async function openSealed(
+  ctx: FlowContext,
+  binding: Binding,
+  id: string | null,
+  sql: Sql = ctx.db,
+): Promise<string | undefined> {
+  const row = id === null ? undefined : await tokenById(sql, id);
   if (row === undefined) return undefined;
   const plaintext = sealingOf(ctx).sealer.open(row, sealBinding(binding));
   try {
