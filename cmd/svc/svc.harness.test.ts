@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
 import { callSvc, emptyHome, runSvc } from './testkit.ts';
 
 let home: Awaited<ReturnType<typeof emptyHome>>;
@@ -32,6 +33,16 @@ done
 [ -n "$FAKE_HERE" ] || FAKE_HERE=${process.platform}
 printf '{"os":["%s"],"cpu":["${process.arch}"]}' "$FAKE_HERE" > "$3/node_modules/@engine/for-here/package.json"
 `;
+
+/** Lays out one of another version than the pinned one; where it is. */
+async function layOutOld(dataDir: string): Promise<string> {
+  const root = join(dataDir, 'harnesses/harness-b');
+  const adapter = join(root, 'node_modules/@agentclientprotocol/codex-acp');
+  await mkdir(join(adapter, 'dist'), { recursive: true });
+  await writeFile(join(adapter, 'package.json'), '{"version":"0.0.1"}');
+  await writeFile(join(adapter, 'dist/index.js'), '');
+  return root;
+}
 
 test('an installation is found by list, and is not made twice', async () => {
   const dataDir = join(home.path, 'data');
@@ -64,15 +75,37 @@ test('an installation is found by list, and is not made twice', async () => {
 
 test('another version than the pinned one is outdated, and an installation replaces it', async () => {
   const dataDir = join(home.path, 'old');
-  const root = join(dataDir, 'harnesses/harness-b/node_modules/@agentclientprotocol/codex-acp');
-  await mkdir(join(root, 'dist'), { recursive: true });
-  await writeFile(join(root, 'package.json'), '{"version":"0.0.1"}');
-  await writeFile(join(root, 'dist/index.js'), '');
+  await layOutOld(dataDir);
   const env = { PATH: await fakeNpm('good', laysOut), SVC_DATA_DIR: dataDir };
   const list = await runSvc(home.path, ['harness', 'list'], { env });
   assert.match(list.stdout, /harness-b +outdated +harness-b is installed at 0\.0\.1, and this version of svc needs/);
   assert.equal((await runSvc(home.path, ['harness', 'install', 'harness-b'], { env })).code, 0);
   assert.match((await runSvc(home.path, ['harness', 'list'], { env })).stdout, /harness-b +installed/);
+});
+
+test('an installation is found at every moment in which another takes its place', async () => {
+  const dataDir = join(home.path, 'replaced');
+  const root = await layOutOld(dataDir);
+  for (let many = 0; many < 5_000; many += 1) await writeFile(join(root, `file-${many}`), '');
+  const env = { PATH: await fakeNpm('good', laysOut), SVC_DATA_DIR: dataDir };
+  let isOver = false;
+  const installing = runSvc(home.path, ['harness', 'install', 'harness-b'], { env }).finally(() => (isOver = true));
+  const look = { harness: 'harness-b', dataDir, configured: undefined, nodePath: process.execPath } as const;
+  const seen = new Set<string>();
+  while (!isOver) seen.add((await resolveHarness(look)).state);
+  assert.equal((await installing).code, 0);
+  assert.deepEqual([...seen], ['outdated', 'installed']);
+  assert.deepEqual(await readdir(join(dataDir, 'harnesses')), ['harness-b']);
+});
+
+test('an installation is found where another was killed while it took its place, and where that one fails', async () => {
+  const dataDir = join(home.path, 'between');
+  const env = { PATH: await fakeNpm('bad', 'exit 1'), SVC_DATA_DIR: dataDir };
+  await rename(await layOutOld(dataDir), join(dataDir, 'harnesses/.harness-b.before'));
+  assert.match((await runSvc(home.path, ['harness', 'list'], { env })).stdout, /harness-b +outdated/);
+  assert.equal((await runSvc(home.path, ['harness', 'install', 'harness-b'], { env })).code, 1);
+  assert.deepEqual(await readdir(join(dataDir, 'harnesses')), ['harness-b']);
+  assert.match((await runSvc(home.path, ['harness', 'list'], { env })).stdout, /harness-b +outdated/);
 });
 
 test('what an installation that was killed has left goes with a later one, and one that is under way stays', async () => {

@@ -1,10 +1,11 @@
 // Where a harness's program is: the configured command, else the public adapter under `<data-dir>/harnesses/<name>/` at
 // its pinned version, else nowhere, and what to do about it (docs/reference/sessions.md#harnesses). Installing is npm's work in a
-// directory beside it, checked and then put in place in one step, so that half of an installation is never found.
+// directory beside it, checked and then put in place of what is there, so that neither half of an installation nor none is
+// found at any moment.
 
 import { spawn } from 'node:child_process';
 import { lstat, mkdir, mkdtemp, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
-import { dirname, isAbsolute, join } from 'node:path';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import type { Harness } from '../../domain/spec.ts';
 import { adapterOf } from './profiles.ts';
 import { exists } from '../../base/files.ts';
@@ -75,6 +76,8 @@ const unreachable =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|UNABLE_TO_GET_ISSUER_CERT\w*|ENOTCACHED)\b/;
 
 const directoryOf = (dataDir: string, harness: Harness): string => join(dataDir, 'harnesses', harness);
+/** Where an installation is while another one takes its place. */
+const asideOf = (directory: string): string => join(dirname(directory), `.${basename(directory)}.before`);
 
 /** What `svc harness install` brings, for lists and messages. */
 export function harnessPackage(harness: Harness): { readonly name: string; readonly version: string } {
@@ -85,6 +88,20 @@ export function harnessPackage(harness: Harness): { readonly name: string; reado
 interface Found {
   readonly version: string;
   readonly entry: string;
+}
+
+/** What is installed, wherever it is while another one takes its place, or was when that was killed. */
+async function findInstalled(
+  dataDir: string,
+  harness: Harness,
+): Promise<(Found & { readonly directory: string }) | undefined> {
+  const directory = directoryOf(dataDir, harness);
+  // The last once more: it may have been put there between the two looks.
+  for (const place of [directory, asideOf(directory), directory]) {
+    const found = await findAdapter(place, harness).catch(() => undefined);
+    if (found !== undefined) return { ...found, directory: place };
+  }
+  return undefined;
 }
 
 /** The adapter inside an installation; undefined where there is none that can be started. */
@@ -133,9 +150,8 @@ export async function resolveHarness(options: ResolveOptions): Promise<ResolvedH
     const paths = await Promise.all(shown.map((word) => readOnlyPathsOf(word)));
     return { state: 'configured', argv: configured, readOnlyPaths: [...new Set(paths.flat())] };
   }
-  const directory = directoryOf(options.dataDir, harness);
   const install = `run \`svc harness install ${harness}\`, or set ${variableOf(harness)} to a command that speaks the Agent Client Protocol`;
-  const found = await findAdapter(directory, harness).catch(() => undefined);
+  const found = await findInstalled(options.dataDir, harness);
   if (found === undefined) return { state: 'missing', message: `${harness} is not installed: ${install}` };
   const pinned = adapterOf(harness).version;
   if (found.version !== pinned) {
@@ -147,7 +163,7 @@ export async function resolveHarness(options: ResolveOptions): Promise<ResolvedH
     state: 'installed',
     argv: [nodePath, found.entry],
     version: found.version,
-    readOnlyPaths: [...new Set([directory, ...paths])],
+    readOnlyPaths: [...new Set([found.directory, ...paths])],
   };
 }
 
@@ -179,6 +195,10 @@ export async function installHarness(options: InstallOptions): Promise<Installed
   const adapter = adapterOf(harness);
   const directory = directoryOf(dataDir, harness);
   const done = { name: harness, package: adapter.name, version: adapter.version, directory };
+  // What one that was killed in between has left.
+  const aside = asideOf(directory);
+  if (await exists(directory)) await rm(aside, { recursive: true, force: true });
+  else await renamed(aside, directory);
   const present = await findAdapter(directory, harness).catch(() => undefined);
   if (present?.version === adapter.version && (await hasEngine(directory, harness))) return { ...done, already: true };
   const parent = dirname(directory);
@@ -201,13 +221,25 @@ export async function installHarness(options: InstallOptions): Promise<Installed
         `npm installed ${adapter.name} without the program of ${adapter.engine} for ${process.platform} ${process.arch}: it is not published for this platform, or this registry does not have it`,
       );
     }
-    await rm(directory, { recursive: true, force: true });
+    await renamed(directory, aside);
     await rename(staging, directory);
+    // Where a half of it is looked for by nobody.
+    await renamed(aside, staging);
     return { ...done, already: false };
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
 }
+
+/** Moves what is there; false where nothing is. */
+const renamed = (from: string, to: string): Promise<boolean> =>
+  rename(from, to).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw error;
+    },
+  );
 
 const quiet = ['--ignore-scripts', '--no-audit', '--no-fund'];
 
