@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openSandboxes, type Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
@@ -13,7 +14,7 @@ const sleeping = (sandbox: Sandbox): Sandbox['spawn'] => {
   return () => spawn({ argv: ['sleep', '18'], cwd: sandbox.home });
 };
 
-test('what a session leaves is kept at once, though those of another project take all of their time', async () => {
+test('what a session leaves is kept at once, though those of another project take all of their time, and no connection with it', async () => {
   const owner = await startTestDaemon({ config: { roles: ['api', 'route', 'schedule'] } });
   const { database, token, ctx } = owner;
   const file = { sandboxes: { snapshots: { maxMB: 2 } } };
@@ -48,6 +49,11 @@ test('what a session leaves is kept at once, though those of another project tak
     await keep(last, 'another');
     const ms = performance.now() - begun;
     assert.ok(ms < 8_000, `after ${Math.round(ms)} ms`);
+    // None of those that are still being packed has a connection meanwhile.
+    const held = `select count(*)::int as held from pg_stat_activity where datname = current_database()
+        and state = 'idle in transaction' and xact_start < now() - interval '2 seconds'`;
+    await sleep(2_500);
+    assert.deepEqual((await database.db.query(held)).rows, [{ held: 0 }]);
     const kept = await database.db.query<{ id: string }>('select session_id as id from svc.session_snapshots');
     assert.deepEqual(
       kept.rows.map(({ id }) => id),

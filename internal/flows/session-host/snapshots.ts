@@ -29,12 +29,15 @@ import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
 import { pipeThrough } from '../../base/through.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
+import { PieceSpool } from './piece-spool.ts';
 
 const pieceBytes = 1024 * 1024;
 /** A daemon that stops waits no longer for one. */
 const keepMs = 20_000;
-/** Each holds a connection; one place is left for the work of other projects. */
+/** Archives that are made at a time; one place is left for the work of other projects. */
 const atOnce = createLimiter(4, 3);
+/** Each holds a connection. */
+const writing = createLimiter(2, 1);
 const dayMs = 24 * 60 * 60 * 1_000;
 const dropMax = 50;
 
@@ -71,37 +74,59 @@ export async function keepWork(
 
 async function keep(
   ctx: FlowContext,
-  { session, project, sandbox }: Parameters<typeof keepWork>[1],
+  of: Parameters<typeof keepWork>[1],
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const { sealer } = sealingOf(ctx);
+  const { project, sandbox } = of;
   const parts = snapshotParts(sandbox);
   const key = newDataKey();
+  const spool = await PieceSpool.open(ctx.config.dataDir);
   try {
-    const kept = sealer.seal(key, bindingOf(project, session.sessionId));
-    const fingerprint = sealer.fingerprint(kept.keyVersion);
-    const id = ctx.runtime.uuid();
-    return await ctx.db.tx(async (tx) => {
-      const row = { id, provider: sandbox.provider, parts, bytes: 0, ...kept };
-      if (!(await putSnapshot(tx, session, row))) return undefined;
-      let bytes = 0;
-      const write = async (part: number, number: number, plain: Buffer, isLast: boolean): Promise<void> => {
+    let bytes = 0;
+    for (const [index, part] of parts.entries()) {
+      if (part.root === 'none') continue;
+      await cut(packed(sandbox, part, signal), async (number, plain, isLast) => {
         bytes += plain.length;
         if (bytes > maxBytes) throw new TooLarge();
-        await putPiece(tx, { id, part, number, piece: sealPiece(key, { part, number, isLast }, plain) });
-      };
-      for (const [index, part] of parts.entries()) {
-        if (part.root !== 'none')
-          await cut(packed(sandbox, part, signal), (n, plain, last) => write(index, n, plain, last));
-      }
-      // Last: all that is sealed anywhere waits for this row until the commit, and packing takes as long as the sandbox likes.
-      if (fingerprint !== undefined) await countWraps(tx, { version: kept.keyVersion, fingerprint, count: 1 });
-      return bytes;
-    });
+        await spool.add({ part: index, number, piece: sealPiece(key, { part: index, number, isLast }, plain) });
+      });
+    }
+    const write = (): Promise<boolean> => putWork(ctx, of, { parts, bytes, key, spool, signal });
+    return (await writing(project.id, write, { signal })) ? bytes : undefined;
   } finally {
     key.fill(0);
+    await spool.close();
   }
+}
+
+/** False where the session is another host's. */
+async function putWork(
+  ctx: FlowContext,
+  { session, project, sandbox }: Parameters<typeof keepWork>[1],
+  packed: {
+    readonly parts: readonly SnapshotPart[];
+    readonly bytes: number;
+    readonly key: Buffer;
+    readonly spool: PieceSpool;
+    readonly signal: AbortSignal;
+  },
+): Promise<boolean> {
+  const { parts, bytes, key, spool, signal } = packed;
+  const { sealer } = sealingOf(ctx);
+  const kept = sealer.seal(key, bindingOf(project, session.sessionId));
+  const fingerprint = sealer.fingerprint(kept.keyVersion);
+  const id = ctx.runtime.uuid();
+  return ctx.db.tx(async (tx) => {
+    if (!(await putSnapshot(tx, session, { id, provider: sandbox.provider, parts, bytes, ...kept }))) return false;
+    for await (const one of spool.pieces()) {
+      signal.throwIfAborted();
+      await putPiece(tx, { id, ...one });
+    }
+    // Last: all that is sealed anywhere waits for this row until the commit.
+    if (fingerprint !== undefined) await countWraps(tx, { version: kept.keyVersion, fingerprint, count: 1 });
+    return true;
+  });
 }
 
 function packed(sandbox: Sandbox, part: SnapshotPart, signal: AbortSignal): AsyncIterable<Buffer> {
