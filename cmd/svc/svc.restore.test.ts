@@ -11,9 +11,11 @@ import {
   apiClient,
   embeddedPid,
   readClientFile,
+  type SpawnedDaemon,
   spawnDaemon,
   tempDataDir,
 } from '../../internal/base/testkit/daemon.ts';
+import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 import { emptyHome, runSvc } from './testkit.ts';
 
 test('a restore that was killed in the middle is taken up by the next one, and its database is used by no third', async (t) => {
@@ -39,6 +41,7 @@ test('a restore that was killed in the middle is taken up by the next one, and i
   killed.kill('SIGKILL');
   await once(killed, 'close');
 
+  await startsNot(spawnDaemon({ dataDir: second.path }));
   const again = await svc(['restore', saved], second.path);
   assert.equal(again.code, 0, again.stderr);
   const third = await svc(['restore', saved], second.path);
@@ -52,3 +55,65 @@ test('a restore that was killed in the middle is taken up by the next one, and i
   await back.kill('SIGTERM');
   await rm(saved, { recursive: true });
 });
+
+test('a database that a restore has begun to fill is begun with by no daemon until another restore has filled it', async (t) => {
+  const [home, first, data, database] = [
+    ...[await emptyHome(), await tempDataDir(), await tempDataDir({ empty: true })],
+    await createTestDatabase({ empty: true }),
+  ] as const;
+  t.after(() => Promise.all([home.remove(), first.remove(), data.remove(), database.close()]));
+  const saved = join(home.path, 'saved');
+  const from = await startOnce(first.path);
+  const env = {
+    SVC_DATABASE_URL: database.url,
+    SVC_MASTER_KEY_FILE: join(data.path, 'master.key'),
+    SVC_DATA_DIR: data.path,
+  };
+  assert.equal((await runSvc(home.path, ['backup', saved], { env: { SVC_DATA_DIR: first.path } })).code, 0);
+
+  const killed = spawn(process.execPath, [join(import.meta.dirname, 'main.mjs'), 'restore', saved], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: home.path, ...env },
+    stdio: 'ignore',
+  });
+  const begun = `select to_regclass('svc.migrations') is not null as is`;
+  for (let tries = 0; tries < 6_000; tries += 1) {
+    if ((await database.db.query<{ is: boolean }>(begun)).rows[0]?.is === true) break;
+    await sleep(5);
+  }
+  killed.kill('SIGKILL');
+  await once(killed, 'close');
+  const filled = await database.db.query(`select from pg_class where oid = to_regclass('svc.orgs')`);
+  const orgs = filled.rowCount === 0 ? 0 : (await database.db.query('select from svc.orgs')).rowCount;
+  assert.equal(orgs, 0, 'it was killed too late');
+
+  await startsNot(spawnDaemon({ dataDir: data.path, env }));
+  const check = await runSvc(home.path, ['upgrade', 'check'], { env });
+  assert.deepEqual([check.code, /has begun and not ended/.test(check.stderr)], [1, true], check.stderr);
+  const again = await runSvc(home.path, ['restore', saved], { env });
+  assert.equal(again.code, 0, again.stderr);
+  const back = spawnDaemon({ dataDir: data.path, env });
+  const { url } = await back.ready;
+  assert.equal((await apiClient(url, from)('GET', 'P/agents')).status, 200);
+  await back.kill('SIGTERM');
+});
+
+/** An installation that is there; its token. */
+async function startOnce(dataDir: string): Promise<string> {
+  const daemon = spawnDaemon({ dataDir });
+  await daemon.ready;
+  const { token } = readClientFile(dataDir);
+  await daemon.kill('SIGTERM');
+  return token;
+}
+
+async function startsNot(daemon: SpawnedDaemon): Promise<void> {
+  const hasStarted = await daemon.ready.then(
+    () => true,
+    () => false,
+  );
+  if (hasStarted) await daemon.kill('SIGTERM');
+  assert.match(
+    daemon.stderr(),
+    /^svcd: A restore into this database has begun and not ended: run the same svc restore again, /m,
+  );
+}

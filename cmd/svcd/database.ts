@@ -2,13 +2,16 @@
 // (docs/reference/configuration.md#settings), migrated and ready. Decides nothing about what is stored: that is in the files beside it, one
 // per table family. Holds the lock of the data directory as long as it is open, so that one daemon at a time uses it.
 
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { type DataLock, lockDataDir } from '../../internal/adapters/postgres/data-lock.ts';
 import { type Database, openDatabase } from '../../internal/adapters/store/store.ts';
 import { type Embedded, startEmbedded } from '../../internal/adapters/postgres/postgres.ts';
-import { makeDirectory } from '../../internal/base/files.ts';
+import { exists, makeDirectory } from '../../internal/base/files.ts';
 import { connectionName } from '../../internal/adapters/store/operations/jobs.ts';
 import { migrate } from '../../internal/adapters/store/schema/migrate.ts';
+import { unfinishedFile } from '../../internal/adapters/store/schema/unfinished.ts';
 
 export { DataDirInUse } from '../../internal/adapters/postgres/data-lock.ts';
 
@@ -52,7 +55,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     }
     const url = options.databaseUrl ?? embedded?.url ?? '';
     const directUrl = options.databaseDirectUrl;
-    await migrate(directUrl ?? url, log);
+    const unfinished = join(dataDir, unfinishedFile);
+    const hasUnfinishedFile = embedded !== undefined && (await exists(unfinished));
+    await migrate(directUrl ?? url, log, undefined, { hasUnfinishedFile });
+    if (hasUnfinishedFile) await rm(unfinished, { force: true });
     const listenerName = connectionName(options.daemonId);
     db = openDatabase({ url, ...(directUrl !== undefined && { directUrl }), log, listenerName });
     return {

@@ -15,8 +15,15 @@ import type { Logger } from 'pino';
 import { createSealer, readMasterKeys } from '../../adapters/crypto/crypto.ts';
 import { lockDataDir } from '../../adapters/postgres/data-lock.ts';
 import { runningEmbedded, startEmbedded } from '../../adapters/postgres/postgres.ts';
-import { type CopiedDatabase, copyIn, copyOut, inspectDatabase, refuseUsed } from '../../adapters/store/schema/copy.ts';
+import {
+  beginCopyIn,
+  type CopiedDatabase,
+  copyIn,
+  copyOut,
+  inspectDatabase,
+} from '../../adapters/store/schema/copy.ts';
 import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts';
+import { unfinishedFile } from '../../adapters/store/schema/unfinished.ts';
 import { type Config, ConfigError } from '../../base/config/config.ts';
 import { checkSections } from '../../base/config/sections.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -25,8 +32,6 @@ import { exists, makeDirectory, syncDirectory } from '../../base/files.ts';
 const format = 1;
 /** What an embedded database is below the data directory. */
 const embeddedFiles = ['postgres', 'postgres.log', 'postgres.password'];
-/** Lies in a data directory whose embedded database a restore has begun and not ended; it says nothing of what is in that. */
-const unfinishedFile = 'restore.unfinished';
 const keyFileText = 'master.key';
 const manifestFile = 'manifest.json';
 /** Where PostgreSQL 15 begins, the oldest that svcd runs on. */
@@ -186,8 +191,8 @@ export async function restore(input: BackupInput): Promise<Manifest> {
     // What is there of one that was killed is gone on with, unless somebody has begun to use it.
     if (isEmbedded) await writeFile(unfinished, '', { mode: 0o600 });
     await withDatabase({ ...input, isNew: true }, async (url) => {
-      await refuseUsed(url);
-      await migrate(url, log, undefined, manifest.database.migrations);
+      await beginCopyIn(url);
+      await migrate(url, log, undefined, { restored: manifest.database.migrations });
       await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
     });
   } catch (error) {

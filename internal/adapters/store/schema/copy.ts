@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { Fault } from '../../../domain/fault.ts';
+import { noteFinished, noteUnfinished, refuseUnfinished } from './unfinished.ts';
 
 export interface CopiedTable {
   /** `svc.agents`, quoted where it must be. */
@@ -119,6 +120,7 @@ export async function copyIn(
     // What a foreign key found wrong would be here.
     for (const { table, name, definition } of references)
       await client.query(`alter table ${table} add constraint ${name} ${definition}`);
+    await noteFinished(client);
     await client.query('commit');
     await client.query('analyze');
   } finally {
@@ -126,12 +128,16 @@ export async function copyIn(
   }
 }
 
-/** Throws Fault `not-empty` where the database holds an organization; asked before it is migrated, for daemons may run on it. */
-export async function refuseUsed(url: string): Promise<void> {
+/**
+ * Has the database filled by nobody but `copyIn`, which may follow another day. Throws Fault `not-empty` where it holds an
+ * organization; asked before it is migrated, for daemons may run on it.
+ */
+export async function beginCopyIn(url: string): Promise<void> {
   const client = await connect(url);
   try {
     const [there] = await rowsOf<{ is: boolean }>(client, `select to_regclass('svc.orgs') is not null as is`);
     if (there?.is === true) await refuseInUse(client);
+    await noteUnfinished(client);
   } finally {
     await client.end();
   }
@@ -214,7 +220,10 @@ async function dropReferences(client: pg.Client): Promise<{ table: string; name:
   return found;
 }
 
-/** What an upgrade has to know of a database: its server, the migrations that it had, and whether it is one of svc at all. */
+/**
+ * What an upgrade has to know of a database: its server, the migrations that it had, and whether it is one of svc at all.
+ * Throws Fault `restore-unfinished`.
+ */
 export async function inspectDatabase(url: string): Promise<{
   readonly serverVersion: number;
   readonly bytes: number;
@@ -225,6 +234,7 @@ export async function inspectDatabase(url: string): Promise<{
 }> {
   const client = await connect(url);
   try {
+    await refuseUnfinished(client, false);
     const version = await serverVersion(client);
     const [size] = await rowsOf<{ bytes: number }>(
       client,

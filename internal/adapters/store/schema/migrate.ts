@@ -11,6 +11,7 @@ import { Logger, runMigrations } from 'graphile-worker';
 import pg from 'pg';
 import type { Logger as Log } from 'pino';
 import { Fault } from '../../../domain/fault.ts';
+import { refuseUnfinished } from './unfinished.ts';
 
 export interface Migration {
   readonly number: number;
@@ -40,12 +41,23 @@ export async function readMigrations(from: string = directory): Promise<Migratio
   );
 }
 
+interface MigrateOptions {
+  readonly restored?: readonly string[];
+  /** In the data directory of an embedded database (unfinished.ts). */
+  readonly hasUnfinishedFile?: boolean;
+}
+
 /**
  * Migrates, and answers with the names that it applied. Throws Fault `unavailable` with code `database-newer` where the
- * database holds a migration that this code does not know, `database-version` below PostgreSQL 15. `only`: no others than
- * these, as a backup needs them that was made before the others were.
+ * database holds a migration that this code does not know, `database-version` below PostgreSQL 15, `restore-unfinished`
+ * where a restore has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
  */
-export async function migrate(url: string, log: Log, from?: string, only?: readonly string[]): Promise<string[]> {
+export async function migrate(
+  url: string,
+  log: Log,
+  from?: string,
+  { restored: only, hasUnfinishedFile = false }: MigrateOptions = {},
+): Promise<string[]> {
   const known = (await readMigrations(from)).filter((one) => only?.includes(one.name) !== false);
   const client = new pg.Client({
     connectionString: url,
@@ -58,6 +70,7 @@ export async function migrate(url: string, log: Log, from?: string, only?: reado
   try {
     await requireVersion(client);
     await takeTurn(client);
+    if (only === undefined) await refuseUnfinished(client, hasUnfinishedFile);
     const applied = await applyMissing(client, known, log);
     if (applied.length > 0 || (await workerSchemaMissing(client))) await migrateWorker(url, log);
     if (applied.length > 0) log.info({ migrations: applied }, 'database.migrated');

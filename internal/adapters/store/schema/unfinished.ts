@@ -1,0 +1,39 @@
+// A restore that has begun and not ended: a database in which nothing is yet, or the schema without its rows, and which is to be
+// filled by the restore that is begun again. Noted in the database itself, as the comment of its schema, and taken away in the
+// transaction that fills it; of an embedded one also by a file in the data directory, from before there is a database.
+
+import type { Client } from 'pg';
+import { Fault } from '../../../domain/fault.ts';
+
+/** Lies in a data directory whose embedded database a restore has begun and not ended; it says nothing of what is in that. */
+export const unfinishedFile = 'restore.unfinished';
+
+const comment = 'svc restore has begun here and not ended';
+
+type Asked = Pick<Client, 'query'>;
+
+export async function noteUnfinished(client: Asked): Promise<void> {
+  await client.query(`create schema if not exists svc; comment on schema svc is '${comment}'`);
+}
+
+export async function noteFinished(client: Asked): Promise<void> {
+  await client.query('comment on schema svc is null');
+}
+
+/** Throws Fault `restore-unfinished`, before anything is made there; `hasFile`: the data directory has that file. */
+export async function refuseUnfinished(client: Asked, hasFile: boolean): Promise<void> {
+  const { rows } = await client.query<{ noted: boolean | null; used: boolean }>(
+    `select obj_description(to_regnamespace('svc')::oid, 'pg_namespace') = $1::text as noted,
+            to_regclass('svc.orgs') is not null as used`,
+    [comment],
+  );
+  const [found] = rows;
+  if (found?.noted !== true && !hasFile) return;
+  // One that was killed behind its last row has left nothing to do.
+  if (found?.used === true && (await client.query('select from svc.orgs limit 1')).rowCount === 1) return;
+  throw new Fault(
+    'unavailable',
+    'restore-unfinished',
+    'A restore into this database has begun and not ended: run the same svc restore again, or give svcd an empty database.',
+  );
+}
