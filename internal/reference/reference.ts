@@ -116,7 +116,7 @@ export const configurationPage = (schema: JsonSchema): string =>
   page([
     madeFrom('the settings and the schema of the file'),
     '# Configuration',
-    'Flags come before the environment, the environment before the file that `SVC_CONFIG` (or `--config`) names, the file before defaults. A setting that cannot be used ends the daemon with exit code 2 and one line that names it. With nothing configured `svcd` is complete: it runs an embedded PostgreSQL below its data directory, makes an organization, a project, an administrator and its token, and writes `client.json` there.',
+    'Flags come before the environment, the environment before the file that `SVC_CONFIG` (or `--config`) names, the file before defaults. Relative paths count from the working directory, those in sections of the file from its directory. A setting that cannot be used ends the daemon with exit code 2 and one line that names it. With nothing configured `svcd` is complete: it runs an embedded PostgreSQL below its data directory, makes an organization, a project, an administrator and its token, and writes `client.json` there.',
     '## Settings',
     table(
       ['In the file', 'Environment', 'Flag'],

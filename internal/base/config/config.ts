@@ -37,7 +37,7 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** The parts of the SVC_CONFIG file that are richer than a string; empty without one. */
   readonly file: ConfigFile;
-  /** Where relative paths inside that file start: its directory. */
+  /** Where relative paths in these sections start: the directory of that file. Those of plain settings start where the process does. */
   readonly fileDir: string;
   /** A variable of the environment that a section of that file names, such as the one that holds a key. */
   readonly secretEnv?: (name: string) => string | undefined;
