@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from '../../base/waits.ts';
 import { type DockerAnswer, type DockerAddress, DockerClient, field, messageOf, textField } from './docker-client.ts';
 import { bodyOf, boxName, directoriesTar, labelsOf, madeDirectly, ownerOf, volumeNames } from './docker-box.ts';
 import { pull } from './docker-image.ts';
@@ -32,6 +33,8 @@ export interface DockerSettings extends DockerAddress {
 }
 
 const startMs = 120_000;
+/** How long the removal of a box is waited for whose launch was given up. */
+const givenUpMs = 2_000;
 /** A box that is on its way out of its engine is asked after so many times, with a pause between two. */
 const [removalTries, removalPauseMs] = [100, 100];
 const referencePattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$/;
@@ -306,7 +309,9 @@ export class DockerEngine implements Engine {
       if (![204, 304].includes(started.status)) throw this.#refusedBox(started, box);
       return { ...ref, running: true };
     } catch (error) {
-      await this.destroy(ref).catch(() => undefined); // What went wrong first is told; the reaper finds what is left.
+      // What went wrong first is told; the reaper finds what is left. Who gave it up waits for no engine that says nothing.
+      const removing = this.destroy(ref).catch(() => undefined);
+      await (box.signal?.aborted === true ? within(removing, givenUpMs) : removing);
       throw error;
     }
   }

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
-import { unlessAborted } from '../../base/waits.ts';
+import { unlessAborted, within } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import { eachRemoved } from './each-removed.ts';
 import { type EngineOwner, EngineSandbox, type EngineSandboxOf } from './engine-sandbox.ts';
@@ -42,6 +42,8 @@ const outside = [
 
 /** An engine that takes its time over one box has others to do meanwhile. */
 const removalsAtOnce = 4;
+/** How long the end of a box is waited for whose launch was given up. */
+const givenUpMs = 2_000;
 
 export interface EngineProviderOptions {
   readonly engine: Engine;
@@ -306,7 +308,9 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
       await sandbox.start(watch);
       return sandbox;
     } catch (error) {
-      await sandbox.stop().catch(() => undefined); // What went wrong first is told; the reaper finds what is left.
+      // What went wrong first is told; the reaper finds what is left. Who gave it up waits for no engine that says nothing.
+      const stopping = sandbox.stop().catch(() => undefined);
+      await (watch.signal?.aborted === true ? within(stopping, givenUpMs) : stopping);
       throw error;
     }
   }

@@ -1,23 +1,42 @@
 // An engine that takes calls and answers none of them, once it was known: a launch that waits for it ends with its daemon.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHostBench } from './host-testkit.ts';
 
-for (const answered of [[], ['/v1.41/version', '/v1.41/info']])
-  test(`a daemon that stops waits for no launch that waits for an engine which answers ${answered.length} questions`, async () => {
+/** What an engine says that runs no box yet; a volume is whoever's it is made for. */
+const words: readonly (readonly [question: RegExp, status: number, answer: string])[] = [
+  [/^GET \S+\/version$/, 200, '{"Version":"1"}'],
+  [/^GET \S+\/info$/, 200, '{}'],
+  [/^GET \S+\/containers\/json\?/, 200, '[]'],
+  [/^GET \S+\/volumes\//, 404, '{}'],
+  [/^GET \S+\/images\//, 200, `{"Id":"sha256:${'a'.repeat(64)}"}`],
+  [/^POST \S+\/volumes\/create$/, 201, ''],
+  [/^POST \S+\/containers\/create\?/, 201, '{"Id":"box"}'],
+];
+
+/** From which question on it is silent. */
+const silences = { 'its version': 0, 'what it has of the session': 2, 'the box that it has made': words.length };
+
+for (const [what, known] of Object.entries(silences))
+  test(`a daemon that stops waits for no launch whose engine fell silent when it was asked for ${what}`, async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-silent-'));
     const socket = join(dir, 'engine.sock');
-    const asked: string[] = [];
-    const engine = createServer(({ url = '' }, response) => {
-      asked.push(url);
-      if (answered.includes(url)) response.end('{"Version":"1"}');
-    });
+    const silent: string[] = [];
+    const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+      const question = `${request.method} ${request.url}`;
+      const body = await text(request);
+      const [, status = 0, answer = ''] = words.slice(0, known).find(([of]) => of.test(question)) ?? [];
+      if (status === 0) silent.push(question);
+      else response.writeHead(status).end(answer === '' ? body : answer);
+    };
+    const engine = createServer((request, response) => void answerTo(request, response).catch(() => undefined));
     await new Promise<void>((resolve) => engine.listen(socket, resolve));
     const presets = { base: { provider: 'docker', image: 'any' } };
     const bench = await createHostBench({ config: { file: { sandboxes: { docker: { socket }, presets } } } });
@@ -26,11 +45,10 @@ for (const answered of [[], ['/v1.41/version', '/v1.41/info']])
       await bench.apply({ boxed: {} });
       const session = await bench.start('boxed', '!say ready');
       await bench.until(session, ({ state }) => state === 'provisioning');
-      // What it has of the session is asked for where it could be opened.
-      if (answered.length > 0) while (!asked.some((url) => url.includes(session))) await sleep(20);
-      else await sleep(500);
+      const isAsked = (question: string): boolean => known === 0 || /session|\/box\//.test(question);
+      while (!silent.some(isAsked)) await sleep(20);
       stopped = bench.stop().then(() => 'it has stopped');
-      assert.equal(await Promise.race([stopped, sleep(5_000, 'it waits', { ref: false })]), 'it has stopped');
+      assert.equal(await Promise.race([stopped, sleep(7_000, 'it waits', { ref: false })]), 'it has stopped');
     } finally {
       engine.closeAllConnections();
       engine.close();
