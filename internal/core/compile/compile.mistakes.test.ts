@@ -126,6 +126,25 @@ for (const [name, body, ...expected] of cases) {
   test(name, () => assert.deepEqual(told(diagnose(body)), expected));
 }
 
+test('an unknown key is never taken for one that its map has already', () => {
+  for (const [body, hint] of [
+    ['bindings: {chat.thread: {}}\nmounts: [{kind: git, repository: a/b, mountPath: /m, knd: git}]', 'Accepted here: '],
+    [
+      'triggers: [{event: codehost.issue.opened, routing: {kind: spawn, ind: {target: codehost.issue}}}]',
+      'Did you mean bind?',
+    ],
+    ['session: {observeSpawnedSessions: true, observeSpawnedSession: true}', 'Accepted here: '],
+  ] as const) {
+    const [found, ...more] = diagnose(`${body}\n`);
+    assert.deepEqual([found?.code, more], ['unknown-key', []]);
+    assert.ok(found?.hint?.startsWith(hint), `${body}: ${found?.hint}`);
+  }
+  const [over] = diagnose('imports: ../fragments/f.yaml\nsession: {observeSpawnedSession: false}\n', {
+    '.svc/fragments/f.yaml': encoder.encode('session: {observeSpawnedSessions: true}\n'),
+  });
+  assert.equal(over?.hint, 'Did you mean observeSpawnedSessions?');
+});
+
 test('an avatar is judged beside another error of its identity', () => {
   const body = `identity: {description: ${'x'.repeat(141)}, avatar: {asset: .svc/assets/a.png}}\n`;
   const codes = diagnose(body, { '.svc/assets/a.png': png(100, 100) }).map(({ code }) => code);

@@ -183,7 +183,9 @@ export function strict(check: Check, spot: NodeRef, known: readonly string[], wh
 }
 
 export function unknownKey(check: Check, spot: MapRef, key: string, range: Range, known: readonly string[]): void {
-  const near = suggest(check, key, known) ?? completed(key, known);
+  // One that the file has there already would be there twice; one of another file would be overridden.
+  const open = known.filter((one) => spot.node.entries.get(one)?.keyRange.file !== range.file);
+  const near = suggest(check, key, open) ?? completed(key, open);
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
   if (near === undefined && isReference(spot.trail)) {
