@@ -32,6 +32,21 @@ const cases: readonly (readonly [name: string, body: string, ...told: string[]])
     "4:16 yaml-syntax A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }} isn''t'",
   ],
   [
+    'the same with a comment behind it, which is no part of the value',
+    'initialPrompt: {{ a }} of {{ b }} # which is a list\n',
+    "4:16 yaml-syntax A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }} of {{ b }}'",
+  ],
+  [
+    'and one with a number behind it, which is no comment',
+    'initialPrompt: {{ a }} #{{ b }}\n',
+    "4:16 non-string-key A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }} #{{ b }}'",
+  ],
+  [
+    'a cron expression without quotes, and a comment behind it',
+    'triggers:\n  - kind: heartbeat\n    cron: */5 * * * *  # every five minutes\n    routing: {kind: spawn}\n',
+    "6:11 yaml-syntax A value that begins with * is an alias to YAML | Put it in quotes: '*/5 * * * *'",
+  ],
+  [
     'a template without quotes as a key, told of once',
     'labels:\n  {{ a }}: b\n',
     "5:3 non-string-key A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }}'",

@@ -28,8 +28,13 @@ function lineAt(text: string, start: number): string {
 export function bareTemplate(text: string, start: number, end: number): Mistake | null {
   const value = text.slice(start, Math.min(end, start + lineMax));
   if (!/^\{\{[^{}]*\}\}$/.test(value)) return null;
-  return { message: braces, hint: quote(value), start, end };
+  // A comment to YAML, as in `{{ repository }} #{{ number }}`.
+  const [more = ''] = /^\s+#[^\s#].*\S/.exec(lineAt(text, end)) ?? [];
+  return { message: braces, hint: quote(value + more), start, end: end + more.length };
 }
+
+/** A value as it was meant, without the comment behind it. */
+const withoutComment = (value: string): string => value.replace(/\s+#+(?:\s.*)?$/, '');
 
 /** The same with text behind it, which a syntax error at `at` complains of. */
 function templateAndMore(text: string, at: number): Mistake | null {
@@ -37,7 +42,8 @@ function templateAndMore(text: string, at: number): Mistake | null {
   const line = lineAt(text, start);
   const found = /^(\s*(?:- +)*(?:[\w$."'-]+:\s+)?)(\{\{.*\S)/.exec(line);
   if (found === null || at < start + (found[1]?.length ?? 0)) return null;
-  const [, before = '', value = ''] = found;
+  const [, before = '', written = ''] = found;
+  const value = withoutComment(written);
   return {
     message: braces,
     hint: quote(value),
@@ -51,7 +57,8 @@ function bareStar(text: string, at: number): Mistake | null {
   const start = lineStart(text, at);
   const found = /^(\s*(?:- +)*(?:[\w$."'-]+:\s+)?)(\*.*\S)/.exec(lineAt(text, start));
   if (found === null) return null;
-  const [, before = '', value = ''] = found;
+  const [, before = '', written = ''] = found;
+  const value = withoutComment(written);
   return {
     message: 'A value that begins with * is an alias to YAML',
     hint: quote(value),
