@@ -62,6 +62,16 @@ const cases: readonly (readonly [name: string, body: string, ...told: string[]])
     '5:3 yaml-syntax The key concurrency is indented below workingDirectory, which has a value already | Begin it at the left margin, as workingDirectory does.',
   ],
   [
+    'a dash without a space behind it',
+    'triggers:\n  -event: codehost.push\n    routing: {kind: spawn}\n',
+    '5:3 yaml-syntax The "-" of -event has no space behind it | Write "- event", so that it begins an entry of a list.',
+  ],
+  [
+    'the same of keys that line up behind it',
+    'mounts:\n  -kind: git\n   repository: a/b\n   mountPath: /m\n',
+    '5:3 yaml-syntax The "-" of -kind has no space behind it | Write "- kind", so that it begins an entry of a list.',
+  ],
+  [
     'a path in a message that no payload has',
     trigger('message: "{{codehost.psh.ref}}"'),
     '4:68 payload-path {{ codehost.psh.ref }} never exists in the payload of codehost.push, and is rendered as nothing | Did you mean {{ codehost.push.ref }}?',

@@ -126,6 +126,7 @@ function indentedTooFar(text: string, at: number): Mistake | null {
     if (key !== null && !(key[1] ?? '').includes('-')) {
       const name = (key[2] ?? '').slice(0, shownMax).toWellFormed();
       const over = (above[2] ?? '').slice(0, shownMax).toWellFormed();
+      if (/^-[^-]/.test(over)) return spacelessDash(over, first + indent);
       const message = `The key ${name} is indented below ${over}, which has a value already`;
       const hint =
         indent === 0
@@ -136,6 +137,13 @@ function indentedTooFar(text: string, at: number): Mistake | null {
     from = text.indexOf('\n', from) + 1;
   }
   return null;
+}
+
+/** To YAML a key, whose name begins with the dash that was to begin an entry. */
+function spacelessDash(key: string, start: number): Mistake {
+  const message = `The "-" of ${key} has no space behind it`;
+  const hint = `Write "- ${key.slice(1)}", so that it begins an entry of a list.`;
+  return { message, hint, start, end: start + key.length };
 }
 
 /** What was meant where the library complains so of what stands at `start`; null where nobody can tell. */
