@@ -62,6 +62,11 @@ const cases: readonly (readonly [name: string, body: string, ...told: string[]])
     '5:3 yaml-syntax The key concurrency is indented below workingDirectory, which has a value already | Begin it at the left margin, as workingDirectory does.',
   ],
   [
+    'a text that begins on the line of its sign',
+    'systemPrompt: | You sort reports.\n  Be brief.\n',
+    '4:17 yaml-syntax There is more than "|" or ">" on the line where a text begins | Begin the text on the next line, indented further than its key.',
+  ],
+  [
     'a dash without a space behind it',
     'triggers:\n  -event: codehost.push\n    routing: {kind: spawn}\n',
     '5:3 yaml-syntax The "-" of -event has no space behind it | Write "- event", so that it begins an entry of a list.',

@@ -83,7 +83,7 @@ export const words: readonly (readonly [said: RegExp, message: string, hint: str
     'Indent its lines, or close the quote before them.',
   ],
   [
-    /^Block scalar header includes extra/,
+    /^(?:Block scalar header includes extra|Not a YAML token)/,
     'There is more than "|" or ">" on the line where a text begins',
     'Begin the text on the next line, indented further than its key.',
   ],
