@@ -47,6 +47,18 @@ const cases: readonly (readonly [name: string, body: string, ...told: string[]])
     "6:11 yaml-syntax A value that begins with * is an alias to YAML | Put it in quotes: '*/5 * * * *'",
   ],
   [
+    'a key that begins with a star',
+    'labels:\n  *: x\n',
+    "5:3 yaml-syntax A key that begins with * is an alias to YAML | Put it in quotes: '*'",
+    '5:4 yaml-syntax Alias ending in : is ambiguous | ',
+  ],
+  [
+    'a text that begins with a star and holds a colon',
+    'systemPrompt: *Note*: be brief\n',
+    "4:15 yaml-syntax A value that begins with * is an alias to YAML | Put it in quotes: '*Note*: be brief'",
+    '4:21 yaml-syntax Alias ending in : is ambiguous | ',
+  ],
+  [
     'a template without quotes as a key, told of once',
     'labels:\n  {{ a }}: b\n',
     "5:3 non-string-key A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }}'",

@@ -58,9 +58,10 @@ function bareStar(text: string, at: number): Mistake | null {
   const found = /^(\s*(?:- +)*(?:[\w$."'-]+:\s+)?)(\*.*\S)/.exec(lineAt(text, start));
   if (found === null) return null;
   const [, before = '', written = ''] = found;
-  const value = withoutComment(written);
+  const key = before.includes(':') ? undefined : /^(\*[^\s:]*):(?:\s|$)/.exec(written)?.[1];
+  const value = key ?? withoutComment(written);
   return {
-    message: 'A value that begins with * is an alias to YAML',
+    message: `A ${key === undefined ? 'value' : 'key'} that begins with * is an alias to YAML`,
     hint: quote(value),
     start: start + before.length,
     end: start + before.length + value.length,
