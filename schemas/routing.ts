@@ -55,7 +55,7 @@ export const bindingPolicy = group(
     eventContext,
   },
   'How bindings of the target behave.',
-  { example: { lifecycle: 'held', continuity: 'agent' } },
+  { example: { continuity: 'agent' } },
 );
 export const bindings = group(
   {
@@ -140,6 +140,8 @@ export const routeBy = group(
 export const deliverBind = group(
   { target: choice(chatTargets, 'The event’s chat thread.', { required: true, code: 'binding-target' }), ...inline },
   'A binding of the thread to the session that the event is delivered to.',
+  // A path alone does not tell it from the bind of a spawn.
+  { hint: 'For example: bind: { target: chat.thread }', example: { target: 'chat.thread' } },
 );
 export const deliver = group(
   {

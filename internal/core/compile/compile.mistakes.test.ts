@@ -187,6 +187,25 @@ test('an unknown key is never taken for one that its map has already', () => {
   assert.equal(over?.hint, 'Did you mean observeSpawnedSessions?');
 });
 
+test('an example in a hint is one that stands where it is given', () => {
+  for (const [body, hint] of [
+    [
+      'tools: {t: {kind: local, implementation: chat, auth: team-chat}}',
+      'For example: auth: { kind: connection, provider: chat, connection: team-chat }',
+    ],
+    [
+      'concurrency: 1\ntriggers: [{event: chat.message.mentioned, routing: {kind: deliver, bind: chat.thread}}]',
+      'For example: bind: { target: chat.thread }',
+    ],
+    ['bindings: {tracker.issue: agent}', 'For example: tracker.issue: { continuity: agent }'],
+  ] as const) {
+    assert.deepEqual(
+      diagnose(`${body}\n`).map((one) => one.hint),
+      [hint],
+    );
+  }
+});
+
 test('an avatar is judged beside another error of its identity', () => {
   const body = `identity: {description: ${'x'.repeat(141)}, avatar: {asset: .svc/assets/a.png}}\n`;
   const codes = diagnose(body, { '.svc/assets/a.png': png(100, 100) }).map(({ code }) => code);

@@ -89,7 +89,7 @@ const groupReader =
   (desc: AnyGroup): Reader<unknown> =>
   (check, spot) => {
     const before = check.errors;
-    const found = strict(check, spot, keysOf(desc), desc.what);
+    const found = strict(check, spot, keysOf(desc), desc.what, desc.hint);
     const fields = found && readFields(check, found, desc.fields);
     return check.errors > before ? undefined : fields;
   };
@@ -280,7 +280,7 @@ export function readVariant(
   desc: AnyVariants,
   own: Own<Fields> = {},
 ): VariantRead | undefined {
-  const found = map(check, spot, desc.what);
+  const found = map(check, spot, desc.what, desc.hint);
   if (found === undefined) return undefined;
   const variant = variantOf(check, found, desc);
   if (variant === undefined) return undefined;

@@ -165,15 +165,22 @@ export function missing(check: Check, spot: MapRef, name: string, advice?: strin
 export type Reader<T> = (check: Check, spot: NodeRef) => T | undefined;
 
 /** A map of any keys. */
-export function map(check: Check, spot: NodeRef, what = 'a map'): MapRef | undefined {
+export function map(check: Check, spot: NodeRef, what = 'a map', advice?: string): MapRef | undefined {
   if (spot.node.kind === 'map') return spot as MapRef;
-  return wrongType(check, spot, what);
+  return wrongType(check, spot, what, advice);
 }
 
 /** A map of known keys: every other key is one error at that key, with the nearest known one. */
-export function strict(check: Check, spot: NodeRef, known: readonly string[], what?: string): MapRef | undefined {
+export function strict(
+  check: Check,
+  spot: NodeRef,
+  known: readonly string[],
+  what?: string,
+  advice?: string,
+): MapRef | undefined {
   if (spot.node.kind !== 'map') {
-    return map(check, spot, what ?? `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`);
+    const keys = `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`;
+    return map(check, spot, what ?? keys, advice);
   }
   const found = spot as MapRef;
   for (const [key, entry] of found.node.entries) {
@@ -267,15 +274,13 @@ export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   );
 }
 
-const unquotedNumber = unquoted('the number');
-
 /** A whole number between two bounds, inclusive. */
 export function integer(least: number, most: number, what: string): Reader<number> {
   return (check, spot) => {
     const value = scalarOf(spot.node);
     if (typeof value !== 'number') {
       const digits = /^\s*-?\d+\s*$/.test(String(value));
-      return wrongType(check, spot, what, digits ? unquotedNumber : undefined);
+      return wrongType(check, spot, what, digits ? unquoted('the number') : undefined);
     }
     return Number.isSafeInteger(value) && value >= least && value <= most ? value : wrong(check, spot, what);
   };
@@ -302,7 +307,7 @@ export function oneOf<T extends string>(values: readonly T[], rules: ChoiceRules
     const found = accepted.find((one) => one === value);
     if (found !== undefined) return found;
     const near = isText && typeof value === 'string' ? suggest(check, value, accepted) : undefined;
-    const hint = typeof value === 'string' && !isText ? unquotedNumber : rules.hint;
+    const hint = typeof value === 'string' && !isText ? unquoted('the number') : rules.hint;
     const code = rules.code ?? (typeof value === 'string' ? 'invalid-value' : 'invalid-type');
     return wrong(check, spot, expected, compact({ code, hint: near === undefined ? hint : `Did you mean ${near}?` }));
   };
