@@ -34,9 +34,10 @@ const scopes = v.pipe(
 /** Providers with a shape of their own, and those that are connected elsewhere. */
 const own = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp'];
 
+/** One of dots alone would be a step in an address: nothing would lead to it. */
 const name = v.pipe(
   v.string('Expected a string'),
-  v.regex(/^[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-'),
+  v.regex(/^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-, not only dots'),
 );
 
 const apiUrl = v.optional(

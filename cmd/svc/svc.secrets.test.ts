@@ -174,6 +174,24 @@ test('a connection is added with files, listed and removed', async () => {
   assert.equal((await svc(['connection', 'remove', 'gh'])).code, 1);
 });
 
+test('what could not be named in an address any more is not made: a name of dots alone', async () => {
+  for (const name of ['.', '..']) {
+    for (const args of [
+      ['connection', 'add', 'chat', name, '--from-file', '-'],
+      ['connect', 'mcp', name, '--url', 'https://tools.example/mcp'],
+      ['notify', 'add', 'webhook', name, '--url', 'https://hooks.example/', '--from-file', '-'],
+    ]) {
+      const { code, stderr } = await svc(args, 'h'.repeat(32));
+      assert.deepEqual(
+        [code, /not only dots|no address can hold/.test(stderr)],
+        [1, true],
+        `${args.join(' ')} ${stderr}`,
+      );
+    }
+  }
+  assert.equal(await done(['connection', 'list']), 'no connections\n');
+});
+
 test('a connection of each provider is added at an address of its own, and moved to another', async () => {
   const shown = async (name: string): Promise<unknown> =>
     JSON.parse(await done(['connection', 'show', name, '--json'])).config.apiUrl;

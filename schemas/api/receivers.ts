@@ -70,7 +70,10 @@ export const createReceiver = operation({
   body: named(
     'NewReceiver',
     v.strictObject({
-      name: v.pipe(v.string(), v.regex(/^[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-')),
+      name: v.pipe(
+        v.string(),
+        v.regex(/^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-, not only dots'),
+      ),
       kind,
       ...settings,
       /** Of webhook: what it is signed with. */
