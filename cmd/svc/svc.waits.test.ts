@@ -200,6 +200,24 @@ test('a watched list of the newest does not tell of what newer things push out o
   );
 });
 
+test('what leaves a watched list that is filtered is not told as gone: it may only match no more', async () => {
+  const looks = [[{ id: 'a', state: 'idle', live: true }], []];
+  for (const [line, told] of [
+    ['session list --watch --live --json', { id: 'a', state: 'idle', live: true, matches: false }],
+    ['session list --watch --json', { id: 'a', state: 'idle', live: true, deleted: true }],
+  ] as const) {
+    let at = 0;
+    answer = () => {
+      const items = looks[at++];
+      return items === undefined
+        ? { status: 401, body: { detail: 'over' } }
+        : { status: 200, body: { items, nextCursor: null } };
+    };
+    const { stdout } = await callSvc(home.path, line.split(' '), { env: env() });
+    assert.deepEqual(JSON.parse(stdout.split('\n').at(-2) ?? ''), told);
+  }
+});
+
 test('a list of what belongs to a thing that is not there says so, with the nearest that is', async () => {
   answer = ({ url }) => {
     const names = url.includes('/repositories') ? ['away'] : url.includes('/endpoints') ? ['reports'] : [];

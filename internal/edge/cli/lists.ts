@@ -104,7 +104,20 @@ export async function showList<P extends string, Q extends Schema | undefined, A
     return 0;
   }
   const { watchList } = await import('./watch.ts');
-  return watchList(call, { first: page.items, read: async () => (await read()).items, text, limit, head, rows });
+  const isFiltered = call.list('selector').length > 0 || spec.keep !== undefined || hasFilter(spec.input);
+  return watchList(call, {
+    first: page.items,
+    read: async () => (await read()).items,
+    ...{ text, limit, isFiltered, head, rows },
+  });
+}
+
+/** Members of a query that choose how much is told of a thing, not which things. */
+const views: ReadonlySet<string> = new Set(['view', 'origins', 'matches']);
+
+function hasFilter(input: object | undefined): boolean {
+  const { query } = Object(input) as { readonly query?: { readonly [name: string]: unknown } };
+  return Object.entries(query ?? {}).some(([name, value]) => value !== undefined && !views.has(name));
 }
 
 /** Reads what is meant: filtered by the server, and here by labels and by name where the command takes these. */

@@ -17,11 +17,16 @@ interface Watched<I> {
   readonly text: () => string;
   /** As many as are read, newest first; absent: all there are. */
   readonly limit: number | undefined;
+  /** What leaves it may go on, and only match no more. */
+  readonly isFiltered: boolean;
   readonly head: readonly string[];
   readonly rows: (items: readonly I[]) => readonly (readonly (string | Cell)[])[];
 }
 
-export async function watchList<I>(call: Call, { first, read, text, limit, head, rows }: Watched<I>): Promise<number> {
+export async function watchList<I>(
+  call: Call,
+  { first, read, text, limit, isFiltered, head, rows }: Watched<I>,
+): Promise<number> {
   const { screen } = call;
   let seen = stateOf(first);
   if (screen.json) for (const item of first) screen.stream(item, () => '');
@@ -55,7 +60,9 @@ export async function watchList<I>(call: Call, { first, read, text, limit, head,
     }
     for (const [name, { item }] of seen) {
       if (now.has(name) || pushedOut.has(name)) continue;
-      screen.stream({ ...(item as object), deleted: true }, () => `${line(rows([item])[0] ?? [])}  (gone)`);
+      const end = isFiltered ? { matches: false } : { deleted: true };
+      const told = isFiltered ? 'matches no more' : 'gone';
+      screen.stream({ ...(item as object), ...end }, () => `${line(rows([item])[0] ?? [])}  (${told})`);
     }
     seen = now;
   }
