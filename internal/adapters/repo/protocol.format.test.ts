@@ -127,6 +127,14 @@ test('refs come with their symbolic target and what a tag stands for', async () 
   ]);
 });
 
+test('a ref whose name no git makes is corrupt, and so is what one stands for', async () => {
+  const odd = condition('corrupt', /whose name holds a control character/);
+  for (const line of [`${oid} HEAD symref-target:refs/heads/ma\0in\n`, `${oid} refs/heads/a\x1b[31m\n`])
+    await assert.rejects(parseLsRefs(readPkts(chunksOf(encodePkt(line), flushPkt)), every), odd);
+  const zero = encodePkt(`${oid} HEAD\0shallow symref=HEAD:refs/heads/ma\0in\n`);
+  await assert.rejects(parseAdvertisement(readPkts(chunksOf(zero, flushPkt)), every), odd);
+});
+
 test('a repository of SHA-256 ids is told apart from nonsense', async () => {
   const line = encodePkt(`${'c'.repeat(64)} HEAD\n`);
   await assert.rejects(parseLsRefs(readPkts(chunksOf(line, flushPkt)), every), condition('corrupt', /SHA-256/));

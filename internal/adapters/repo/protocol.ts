@@ -200,13 +200,19 @@ export async function parseLsRefs(pkts: AsyncIterable<Pkt>, keep: Keep): Promise
   throw cutOff();
 }
 
+/** Git makes no ref whose name holds a control character, and it is kept and shown. Throws `corrupt`. */
+function checkRefName(name: string): string {
+  if (!/[\0-\x1f\x7f]/.test(name)) return name;
+  throw new RepoCondition('corrupt', 'the git server lists a ref whose name holds a control character');
+}
+
 function parseRefLine(line: string): RemoteRef {
   const [oid, name, ...attributes] = line.split(' ');
   if (oid === undefined || name === undefined || name === '') throw notGit();
   checkOid(oid);
-  let ref: RemoteRef = { name, oid };
+  let ref: RemoteRef = { name: checkRefName(name), oid };
   for (const attribute of attributes) {
-    if (attribute.startsWith('symref-target:')) ref = { ...ref, symrefTarget: attribute.slice(14) };
+    if (attribute.startsWith('symref-target:')) ref = { ...ref, symrefTarget: checkRefName(attribute.slice(14)) };
     if (attribute.startsWith('peeled:')) {
       checkOid(attribute.slice(7));
       ref = { ...ref, peeled: attribute.slice(7) };
@@ -278,7 +284,7 @@ class Advertisement {
     const symrefs = new Map<string, string>();
     for (const capability of capabilities) {
       const match = /^symref=([^:]+):(.+)$/.exec(capability);
-      if (match?.[1] !== undefined && match[2] !== undefined) symrefs.set(match[1], match[2]);
+      if (match?.[1] !== undefined && match[2] !== undefined) symrefs.set(match[1], checkRefName(match[2]));
     }
     const refs = this.#list.refs.map((ref) => {
       const target = symrefs.get(ref.name);
