@@ -18,3 +18,12 @@ export const isCredential = (text: unknown): text is string => typeof text === '
 
 /** Whether a text can be kept, and said again as it was said: it has whole characters alone, and no control characters. */
 export const isPlain = (text: string): boolean => text.isWellFormed() && !/\p{Cc}/u.test(text);
+
+/** Length in characters, that is Unicode code points (docs/reference/compile.md#text-and-limits), counted only where it can matter. */
+export function longerThan(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  if (text.length > most * 2) return true;
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count > most;
+}

@@ -6,6 +6,7 @@ import { maskCredentials } from '../../domain/credential.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { Json, JsonObject, JsonScalar } from '../../domain/json.ts';
 import { completed, nearest } from '../../domain/nearest.ts';
+import { longerThan } from '../../domain/text.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath, scalarOf } from '../source/node.ts';
 import { exampleAt } from './examples.ts';
@@ -311,15 +312,6 @@ export function oneOf<T extends string>(values: readonly T[], rules: ChoiceRules
     const code = rules.code ?? (typeof value === 'string' ? 'invalid-value' : 'invalid-type');
     return wrong(check, spot, expected, compact({ code, hint: near === undefined ? hint : `Did you mean ${near}?` }));
   };
-}
-
-/** Length in characters, that is Unicode code points (docs/reference/compile.md#text-and-limits), counted only where it can matter. */
-export function longerThan(text: string, most: number): boolean {
-  if (text.length <= most) return false;
-  if (text.length > most * 2) return true;
-  let count = 0;
-  for (const _ of text) count += 1;
-  return count > most;
 }
 
 export interface TextRules {
