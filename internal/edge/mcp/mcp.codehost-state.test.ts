@@ -111,6 +111,24 @@ describe('the state of a connection', () => {
     assert.equal((await events('changed')).at(0)?.['payload']?.['status'], 'active');
   });
 
+  it('passes over names that no repository has, and goes by the others of their delivery', async () => {
+    const named = (action: string, names: string[]) =>
+      deliver('installation_repositories', {
+        action,
+        repository_selection: 'selected',
+        [`repositories_${action}`]: names.map((name) => ({ full_name: name })),
+      });
+    const removed = await named('removed', ['acme/\ud800', 'acme/\u0000', 'acme/app']);
+    assert.deepEqual([removed.status, removed.body['created']], [202, true]);
+    assert.equal(await state(), 'degraded: repository-removed');
+    const added = await named('added', ['acme/\ud800', 'acme/\u0000', 'acme/app']);
+    assert.deepEqual([added.status, added.body['created']], [202, true]);
+    assert.equal(await state(), 'active');
+    const created = { action: 'created', repository_selection: 'selected' };
+    const repositories = ['acme/\ud800', 'acme/\u0000', 'acme/app', 'acme/other'].map((name) => ({ full_name: name }));
+    assert.deepEqual(await deliver('installation', { ...created, repositories }), unchanged);
+  });
+
   it('passes over whatever is of another installation, unless a mount names it', async () => {
     const before = await state();
     const other = { status: 202, body: { ignored: true, reason: 'other-installation' } };

@@ -9,7 +9,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import { boundedText } from '../../../base/net/answer.ts';
 import { dispatcherFor } from './guard.ts';
 import { answerBytes, appToken, type MintRequest, publicApiUrl } from './token.ts';
-import { withoutEnd } from '../../../domain/text.ts';
+import { isPlain, withoutEnd } from '../../../domain/text.ts';
 
 export interface SeenInstallation {
   /** `unavailable`: nobody answered, or not as the provider does; nothing is known. */
@@ -86,10 +86,12 @@ const changes: { readonly [event: string]: InstallationChange['what'] | undefine
   'installation_target.renamed': 'renamed',
 };
 const namesMax = 2_000;
+/** What no repository is called is no name: the database refuses some of it, and the rest of a delivery counts. */
 const namesIn = (value: Json | undefined): string[] =>
   listAt(value)
     .slice(0, namesMax)
-    .flatMap((one) => textAt(objectAt(one)['full_name']) ?? []);
+    .flatMap((one) => textAt(objectAt(one)['full_name']) ?? [])
+    .filter(isPlain);
 
 /** Which installation a delivery is of; undefined where it does not say. */
 export const installationOf = (body: JsonObject): string | undefined => idAt(objectAt(body['installation'])['id']);
