@@ -116,7 +116,7 @@ const cases: readonly Case[] = [
     call: `POST ${p}/secrets/db/rotate`,
     body: { value: value },
   },
-  { args: ['secret', 'delete', 'db', '--org=other'], call: 'DELETE /api/v1/orgs/other/secrets/db' },
+  { args: ['secret', 'delete', 'db', '--org=other', '--force'], call: 'DELETE /api/v1/orgs/other/secrets/db' },
   {
     args: ['agent', 'start', 'a/b', '--message', 'go', '--input', '-'],
     stdin: '{"x":1}',
