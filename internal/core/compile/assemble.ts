@@ -110,10 +110,20 @@ function checkNames(drafts: readonly AgentDraft[], report: Report): void {
   }
 }
 
+const auths = new WeakMap<object, string>();
+
+/** Of an endpoint with one. As with contents: a cache gives the same auth again to the next compile. */
+function authOf({ auth }: EndpointDraft): string {
+  const known = auth && auths.get(auth);
+  if (known !== undefined) return known;
+  const text = canonicalJson({ ...auth });
+  if (auth !== undefined) auths.set(auth, text);
+  return text;
+}
+
 function checkEndpoints(drafts: readonly AgentDraft[], report: Report): void {
   const declared = drafts.flatMap((draft) => draft.endpoints).filter((endpoint) => endpoint.auth !== undefined);
   for (const [name, places] of groupBy(declared, (endpoint) => endpoint.name)) {
-    const authOf = (endpoint: EndpointDraft): string => canonicalJson({ ...endpoint.auth });
     const first = places[0] as EndpointDraft;
     const auth = authOf(first);
     const other = places.find((place) => authOf(place) !== auth);

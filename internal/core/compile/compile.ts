@@ -94,19 +94,20 @@ function compileAgents(input: CompileInput, agents: readonly BundleEntry[], { fi
     budget: new Budget(),
     scope: createScope(new Map(Object.entries(input.context))),
   };
-  // What all agents depend on.
-  const salt = input.sha256(
-    canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog)), input.root ?? '']),
-  );
+  // What all agents depend on; half of a hash tells as well what is the same.
+  const salt = input
+    .sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog)), input.root ?? '']))
+    .slice(0, 32);
+  const states = new States(input);
   const records: AgentRecord[] = [];
   const broken = { errors: 0, bytes: 0 };
   for (const { path, oid, bytes } of agents) {
     const size = bytes?.length ?? 0;
     const key = `${path}\0${oid}\0${salt}`;
     // What is kept has let its documents go, and with them what came from where.
-    const kept = input.origins === undefined ? cache.agents.get(key) : undefined;
+    const kept = input.origins === undefined && bytes !== undefined ? cache.agents.get(key) : undefined;
     let record = kept;
-    if (record !== undefined && isCurrent(record, input)) {
+    if (record !== undefined && states.isCurrent(record, path)) {
       for (const { kind, name } of record.dependencies) if (kind === 'path') files.named(name);
       for (const cost of record.costs) context.budget.pay(cost);
     } else {
@@ -116,6 +117,7 @@ function compileAgents(input: CompileInput, agents: readonly BundleEntry[], { fi
     }
     if (context.budget.isSpent) return { records: [...records, tooLargeTree(path)], unread: 0 };
     records.push(record);
+    if (record.findings.length === 0) continue;
     const errors = record.findings.filter(({ severity }) => severity === 'error');
     broken.errors += errors.length;
     // What is wrong in a fragment says nothing of the size of those who import it.
@@ -138,11 +140,32 @@ function tooLargeTree(path: string): AgentRecord {
   });
 }
 
-/** True while everything that a record rests on is as it was. */
-function isCurrent(record: AgentRecord, input: CompileInput): boolean {
-  return record.dependencies.every(({ kind, name, state }) =>
-    kind === 'path' ? pathState(input.bundle, name) === state : templateState(input, name) === state,
-  );
+/** What records rest on, as it is in one tree: most of it many of them rest on. */
+class States {
+  readonly #input: CompileInput;
+  readonly #paths = new Map<string, string | null>();
+
+  constructor(input: CompileInput) {
+    this.#input = input;
+  }
+
+  /** True while everything that a record rests on is as it was, but for its own file, by whose content it was found. */
+  isCurrent({ dependencies }: AgentRecord, own: string): boolean {
+    for (const { kind, name, state } of dependencies) {
+      if (kind === 'path' && name === own) continue;
+      const now = kind === 'path' ? this.#pathState(name) : templateState(this.#input, name);
+      if (now !== state) return false;
+    }
+    return true;
+  }
+
+  #pathState(path: string): string | null {
+    const known = this.#paths.get(path);
+    if (known !== undefined) return known;
+    const made = pathState(this.#input.bundle, path);
+    this.#paths.set(path, made);
+    return made;
+  }
 }
 
 /** Findings of the tree as a whole. What rests on a document that is not whole is not blamed on the others. */
@@ -273,7 +296,8 @@ function placeOf({ file, start, end }: Range, lines: LineStarts): Place {
 function placesOf(records: readonly AgentRecord[]): Places {
   const all: { [resource: string]: { readonly [path: string]: Place } } = {};
   for (const { places } of records) {
-    for (const [resource, group] of Object.entries(places ?? {})) all[resource] ??= group;
+    if (places === undefined) continue;
+    for (const resource of Object.keys(places)) all[resource] ??= places[resource] as Places[string];
   }
   return all;
 }

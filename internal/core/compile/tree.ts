@@ -14,6 +14,7 @@ export interface TreeSections {
   readonly findings: readonly Finding[];
 }
 
+const root = '.svc/';
 const legacyDirectories = ['sessions', 'environments', 'identities'];
 
 /** Sorts the entries under `.svc/` into agent files, unnamed files and findings. */
@@ -22,25 +23,33 @@ export function classifyTree(bundle: Bundle): TreeSections {
   const agents: BundleEntry[] = [];
   const unnamed: string[] = [];
   const legacy = new Set<string>();
-  const entries = [...bundle.entries].filter(([path]) => path === '.svc' || path.startsWith('.svc/'));
+  const entries = inOrder([...bundle.entries].filter(([path]) => path === '.svc' || path.startsWith('.svc/')));
   // A file of that name is no directory.
   if (!bundle.hasSvc && entries.every(([path, { kind }]) => path === '.svc' && kind === 'file'))
     findings.push(noTree());
-  for (const [path, entry] of entries.sort(byPath)) {
+  for (const [path, entry] of entries) {
     const { kind } = entry;
-    const [, room = '', ...rest] = path.split('/');
+    const end = path.indexOf('/', root.length);
+    const room = end === -1 ? path.slice(root.length) : path.slice(root.length, end);
+    const isBelow = end !== -1;
     if (kind === 'symlink' || kind === 'submodule') findings.push(link(path, kind));
-    else if (legacyDirectories.includes(room) && rest.length > 0) legacy.add(room);
-    else if (room === 'agents' && rest.length === 1 && isAgentName(rest[0] ?? '')) agents.push(entry);
-    else if (!((room === 'fragments' || room === 'assets') && rest.length > 0)) unnamed.push(path);
+    else if (legacyDirectories.includes(room) && isBelow) legacy.add(room);
+    else if (room === 'agents' && isBelow && isAgentName(path.slice(end + 1))) agents.push(entry);
+    else if (!((room === 'fragments' || room === 'assets') && isBelow)) unnamed.push(path);
   }
   for (const room of legacy) findings.push(legacyDirectory(room));
   return { agents, unnamed, findings };
 }
 
-const byPath = ([left]: readonly [string, BundleEntry], [right]: readonly [string, BundleEntry]): number =>
-  left < right ? -1 : 1;
-const isAgentName = (name: string): boolean => isDocumentFile(name) && !name.startsWith('.');
+type Entry = readonly [path: string, entry: BundleEntry];
+
+/** By path, which is how most readers give them. */
+function inOrder(entries: Entry[]): readonly Entry[] {
+  const isOrdered = entries.every(([path], index) => index === 0 || (entries[index - 1] as Entry)[0] < path);
+  return isOrdered ? entries : entries.sort(([left], [right]) => (left < right ? -1 : 1));
+}
+
+const isAgentName = (name: string): boolean => isDocumentFile(name) && !name.startsWith('.') && !name.includes('/');
 
 /** The warning for a file that the spec does not name and nothing uses. */
 export function ignoredFile(path: string): Finding {
