@@ -1,6 +1,7 @@
 // What a session may pass to the brokered tools of the code host: the provider's own tool schemas as data, the key of
 // idempotent writes added, and a reader of the few JSON Schema keywords that they use.
 
+import { isStorable } from '../internal/domain/text.ts';
 import type { Json, JsonObject } from '../internal/domain/json.ts';
 import data from './codehost-tools.json' with { type: 'json' };
 import type { InputSchema } from './tool-input.ts';
@@ -103,7 +104,7 @@ function boundsOf({ minimum, maximum }: Node, value: number, path: string): stri
 }
 
 function textProblems({ minLength = 0, maxLength }: Node, value: string, path: string): string[] {
-  if (!value.isWellFormed() || value.includes('\0')) return [at(path, 'holds what is no text')];
+  if (!isStorable(value)) return [at(path, 'holds what is no text')];
   const length = [...value].length;
   if (length < minLength) return [at(path, `expected at least ${minLength} characters`)];
   return maxLength !== undefined && length > maxLength ? [at(path, `expected at most ${maxLength} characters`)] : [];

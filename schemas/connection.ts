@@ -1,5 +1,6 @@
 // What a client may write about a connection (docs/reference/http-api.md#conventions). No message repeats what was sent.
 
+import { isStorable } from '../internal/domain/text.ts';
 import * as v from 'valibot';
 
 const text = (max: number) =>
@@ -7,7 +8,7 @@ const text = (max: number) =>
     v.string('Expected a string'),
     v.nonEmpty('Expected a text that is not empty'),
     v.check((value) => value.length <= max, `Expected at most ${max} characters`),
-    v.check((value) => value.isWellFormed() && !value.includes('\0'), 'Expected text without NUL and lone surrogates'),
+    v.check(isStorable, 'Expected text without NUL and lone surrogates'),
   );
 /** Providers give numbers, people paste them as text. */
 const id = v.union(

@@ -2,6 +2,7 @@
 // or hold, the value.
 
 import * as v from 'valibot';
+import { isStorable } from '../internal/domain/text.ts';
 
 /** Bytes of a value in UTF-8. It also has to fit one variable of a process's environment. */
 export const secretBytesMax = 64 * 1024;
@@ -20,14 +21,14 @@ export const secretValue = v.pipe(
   v.string('Expected a string'),
   v.nonEmpty('Expected a value that is not empty'),
   // Also what no environment variable could hold, and what would be stored as something else.
-  v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without NUL and lone surrogates'),
+  v.check(isStorable, 'Expected text without NUL and lone surrogates'),
   v.check((text) => bytes(text) <= secretBytesMax, `Expected at most ${secretBytesMax} bytes`),
 );
 
 export const secretDescription = v.pipe(
   v.string('Expected a string'),
   v.check((text) => characters(text) <= 1024, 'Expected at most 1024 characters'),
-  v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without NUL and lone surrogates'),
+  v.check(isStorable, 'Expected text without NUL and lone surrogates'),
 );
 
 const firstMs = Date.parse('0000-01-01T00:00:00Z');

@@ -1,5 +1,6 @@
 // Parts that the inputs of several tools share.
 
+import { isStorable } from '../internal/domain/text.ts';
 import * as v from 'valibot';
 
 /** Something to say: not blank. */
@@ -16,7 +17,7 @@ export const word = (what: string, most: number) =>
     v.string(),
     v.nonEmpty('Expected some text'),
     v.maxLength(most, `Expected at most ${most} characters`),
-    v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without NUL and lone surrogates'),
+    v.check(isStorable, 'Expected text without NUL and lone surrogates'),
     v.description(what),
   );
 export const page = (what: string) =>

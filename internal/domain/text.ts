@@ -27,3 +27,6 @@ export function longerThan(text: string, most: number): boolean {
   for (const _ of text) count += 1;
   return count > most;
 }
+
+/** Whether JSON of the database has room for a text as it is: for NUL and half of a surrogate pair it has none. */
+export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');

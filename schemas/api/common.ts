@@ -1,6 +1,7 @@
 // Shapes that several resources share, and the roots of their paths.
 
 import * as v from 'valibot';
+import { isStorable } from '../../internal/domain/text.ts';
 import { withKeysMax } from '../parse.ts';
 import { named, type Shape } from './operation.ts';
 
@@ -14,10 +15,7 @@ export const json = v.record(v.string(), v.unknown());
 /** A member of a body or query that is an agent's name, or another name of that length. */
 export const nameText = v.pipe(v.string(), v.maxLength(128));
 /** Of a text that is kept in JSON of the database, which has room for neither; anything else would be kept as another text. */
-export const storable = v.check(
-  (text: string) => text.isWellFormed() && !text.includes('\0'),
-  'Expected text without lone surrogates and NUL',
-);
+export const storable = v.check(isStorable, 'Expected text without lone surrogates and NUL');
 /** What people call something. It goes into the audit, which is JSON and takes no lone surrogates. */
 export const displayName = v.pipe(
   v.string(),
@@ -30,7 +28,7 @@ export const displayName = v.pipe(
 export const reasonText = v.pipe(
   v.string(),
   v.maxLength(500),
-  v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without lone surrogates'),
+  v.check(isStorable, 'Expected text without lone surrogates'),
 );
 /** A switch of a query. */
 export const onOff = v.picklist(['true', 'false']);

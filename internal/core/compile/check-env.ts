@@ -6,7 +6,7 @@ import { programTextBytesMax, variableBytes } from '../../domain/program-text.ts
 import type { EnvMap, SecretRef } from '../../domain/spec.ts';
 import { reading } from './read-field.ts';
 import type { Check, NodeRef, Reader } from './read.ts';
-import { once } from './read-once.ts';
+import { Once } from './read-once.ts';
 import { faultAt, field, pathOf } from './read.ts';
 
 const canonical = ({ $secret, optional }: Value<typeof secretRef>): SecretRef =>
@@ -38,7 +38,11 @@ function refuseLong(check: Check, spot: NodeRef, texts: readonly (readonly [name
 }
 
 /** A map from variable name to a text or to `{ $secret, optional? }`; `optional: false` is what holds without it, and is left out. */
-export const envMap: Reader<EnvMap> = once((check, spot) => {
+export const envMap: Reader<EnvMap> = (check, spot) => once.read(check, spot.node, [], () => readMap(check, spot));
+
+const once = new Once<EnvMap>();
+
+function readMap(check: Check, spot: NodeRef): EnvMap | undefined {
   const read = reading(env)(check, spot);
   if (read === undefined) return undefined;
   const kept: { [name: string]: string | SecretRef } = Object.create(null);
@@ -52,4 +56,4 @@ export const envMap: Reader<EnvMap> = once((check, spot) => {
     Object.entries(kept).filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
   );
   return kept;
-});
+}

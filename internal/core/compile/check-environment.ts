@@ -8,10 +8,10 @@ import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { environment, image, resources, setupStep } from '../../../schemas/environment.ts';
 import { keysOf, without } from '../../../schemas/grammar.ts';
 import { envMap } from './check-env.ts';
-import type { MapNode } from '../source/node.ts';
 import { readFields, reading } from './read-field.ts';
 import type { Check, MapRef, NodeRef, Reader } from './read.ts';
 import { compact, faultAt, field, items, pathOf, required, strict, suggest, wrong } from './read.ts';
+import { Once } from './read-once.ts';
 import { resourceName } from './resource-name.ts';
 
 /** A resource that an agent document generates, and where it is declared. */
@@ -27,25 +27,18 @@ export interface Generated<Spec> {
 /** All but the name, which is read first: without it there is no environment. */
 const unnamed = without(environment.fields, 'name');
 
-/** What an inline environment says, wherever it stands, under the catalog that it was judged by. */
-interface Judged extends Pick<Generated<EnvironmentSpec>, 'name' | 'spec' | 'range'> {
-  readonly catalog: Catalog;
-}
+/** What an inline environment says, wherever it stands. */
+type Said = Pick<Generated<EnvironmentSpec>, 'name' | 'spec' | 'range'>;
 
-/** Of a fleet most agents import the same one: it is the same node in each, and read once. Only what nothing is said about. */
-const judged = new WeakMap<MapNode, Judged>();
+const once = new Once<Said>();
 
 /** The environment, with its defaults; undefined where anything in it is wrong. */
 export function checkEnvironment(check: Check, spot: MapRef, catalog: Catalog): Generated<EnvironmentSpec> | undefined {
-  const known = judged.get(spot.node);
-  const found = known?.catalog === catalog ? known : readEnvironment(check, spot, catalog);
-  if (found === undefined) return undefined;
-  judged.set(spot.node, found);
-  const { name, spec, range } = found;
-  return { name, spec, range, key: spot.key, path: pathOf(spot.trail) };
+  const said = once.read(check, spot.node, [catalog], () => readEnvironment(check, spot, catalog));
+  return said && { ...said, key: spot.key, path: pathOf(spot.trail) };
 }
 
-function readEnvironment(check: Check, spot: MapRef, catalog: Catalog): Judged | undefined {
+function readEnvironment(check: Check, spot: MapRef, catalog: Catalog): Said | undefined {
   const before = check.errors;
   strict(check, spot, keysOf(environment));
   const name = required(check, spot, 'name', resourceName);
@@ -61,7 +54,7 @@ function readEnvironment(check: Check, spot: MapRef, catalog: Catalog): Judged |
   // Nothing of it was wrong, so that what is required is there.
   const spec = read as EnvironmentSpec;
   const { range } = (field(spot, 'name') as NodeRef).node;
-  return { name: name as string, spec, range, catalog };
+  return { name: name as string, spec, range };
 }
 
 /** What is asked for beyond the ceiling of the preset would be refused at the launch. */

@@ -6,9 +6,9 @@ import { agentFields } from '../../../schemas/agent.ts';
 import { errtrackToolNames, mcpServerNames } from '../../domain/tool-names.ts';
 import { type Fields, keysOf } from '../../../schemas/grammar.ts';
 import { codehost, connected, tool } from '../../../schemas/tool.ts';
-import type { Node } from '../source/node.ts';
 import { mountsGrant } from './check-mounts.ts';
 import { readFields, recordReading, variantOf } from './read-field.ts';
+import { Once } from './read-once.ts';
 import type { Check, MapRef, NodeRef, Reader } from './read.ts';
 import { fault, faultAt, items, map, pathOf, strict, string, suggest, wrong } from './read.ts';
 
@@ -24,23 +24,13 @@ const reserved: { readonly [harness in Harness]?: string } = { 'harness-a': 'wor
 
 type Tools = { readonly [alias: string]: Tool };
 
-/** Tools that nothing is wrong with, and for whom. */
-interface Judged extends Pick<ToolContext, 'harness' | 'catalog'> {
-  readonly tools: Tools;
-}
+const once = new Once<Tools>();
 
-/** Of a fleet many agents import the same tools: they are the same node in each, and read once. Only of agents without mounts. */
-const judged = new WeakMap<Node, Judged>();
-
+/** Of agents with mounts each is read by itself: what a tool may be called rests on what they grant. */
 export function checkTools(check: Check, spot: NodeRef, world: ToolContext): Tools | undefined {
-  const { harness, catalog } = world;
-  const known = judged.get(spot.node);
-  const isAlone = world.mounts?.length === 0;
-  if (known?.harness === harness && known?.catalog === catalog && isAlone) return known.tools;
-  const before = check.errors;
-  const tools = readTools(check, spot, world);
-  if (isAlone && tools !== undefined && check.errors === before) judged.set(spot.node, { harness, catalog, tools });
-  return tools;
+  const read = (): Tools | undefined => readTools(check, spot, world);
+  const { harness, mounts, catalog } = world;
+  return mounts?.length === 0 ? once.read(check, spot.node, [harness, catalog], read) : read();
 }
 
 function readTools(check: Check, spot: NodeRef, world: ToolContext): Tools | undefined {

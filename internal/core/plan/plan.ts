@@ -10,6 +10,7 @@ import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { overLimits } from '../../domain/limits.ts';
 import { asJson } from '../../domain/spec.ts';
+import { isStorable } from '../../domain/text.ts';
 import { checkEnv, checkInjections, checkToken, checkTool } from './required.ts';
 import { endpointName, type EndpointPlan, planEndpoints, planRows, type RowsPlan } from './rows.ts';
 import {
@@ -157,22 +158,20 @@ function checkText(resource: DesiredResource, report: Report): void {
   const spec = resource.spec as unknown as Json;
   if (isSound(spec)) return;
   visit(spec, [], (path, text) => {
-    if (isSoundText(text)) return;
+    if (isStorable(text)) return;
     const isNul = text.includes('\0');
     const message = isNul ? 'Text holds a NUL character' : 'Text holds half of a surrogate pair';
     report({ resource, path: [...path], code: isNul ? 'nul-byte' : 'invalid-utf8', message });
   });
 }
 
-const isSoundText = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
-
 /** Of nearly every spec no path is asked for. */
 function isSound(value: Json | undefined): boolean {
-  if (typeof value === 'string') return isSoundText(value);
+  if (typeof value === 'string') return isStorable(value);
   if (value === null || typeof value !== 'object') return true;
   if (Array.isArray(value)) return value.every(isSound);
   const record = value as JsonObject;
-  return Object.keys(record).every((key) => isSoundText(key) && isSound(record[key]));
+  return Object.keys(record).every((key) => isStorable(key) && isSound(record[key]));
 }
 
 type Visitor = (path: readonly (string | number)[], text: string) => void;
