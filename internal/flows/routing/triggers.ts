@@ -9,6 +9,7 @@ import { type Template, parseTemplate, type Rendering, renderWithin } from '../.
 import { eventKeySpellings } from '../../domain/events.ts';
 import type { Json } from '../../domain/json.ts';
 import type { CheckSpec, Mount, Where } from '../../domain/spec.ts';
+import { mapInSlices } from '../../base/concurrency.ts';
 import { LRUCache } from '../../base/lru.ts';
 
 export interface RoutedAgent extends RoutingAgent {
@@ -100,6 +101,8 @@ class KeptTrigger implements RoutedTrigger {
   }
 }
 
+/** Agents that are read at once: some milliseconds for the driver, whose rows come in one turn of the event loop. */
+const readMax = 256;
 /** Templates kept read, of one project. */
 const templatesMax = 10_000;
 /** What a daemon has room for: projects kept compiled, and triggers of all of them together, each some hundred bytes. */
@@ -126,10 +129,11 @@ export class TriggerCache {
     const known = this.#projects.get(projectId);
     if (known?.generation === generation) return known;
     const cached = known ?? makeKept();
+    // Out of the cache while it is made anew in slices: one that breaks off half-way is nobody's. It is weighed again where it
+    // is put back.
+    this.#projects.delete(projectId);
     await refresh(cached, sql, projectId);
     cached.generation = generation;
-    // It is weighed again where it is set to another than before.
-    this.#projects.delete(projectId);
     this.#projects.set(projectId, cached);
     return cached;
   }
@@ -163,13 +167,15 @@ function makeKept(): Cached {
 async function refresh(kept: Cached, sql: Sql, projectId: string): Promise<void> {
   const digests = await routableDigests(sql, projectId);
   const changed = [...digests].filter(([id, digest]) => kept.digests.get(id) !== digest).map(([id]) => id);
-  const rows = await routableAgents(sql, projectId, changed);
-  // Read a moment later than the digests: an agent that has gone in between is taken out with the next generation.
   const gone = [...kept.digests.keys()].filter((id) => !digests.has(id));
   // First all that go, for an agent made anew has the name of the one before it.
-  for (const id of [...gone, ...changed]) takeOut(kept, id);
+  await mapInSlices([...gone, ...changed], (id) => takeOut(kept, id));
   const shared = new Map<string, SharedFields>();
-  for (const row of rows) putIn(kept, row, { digest: digests.get(row.id) ?? '', shared });
+  // Read a moment later than the digests: an agent that has gone in between is not among the rows.
+  for (let at = 0; at < changed.length; at += readMax) {
+    const rows = await routableAgents(sql, projectId, changed.slice(at, at + readMax));
+    await mapInSlices(rows, (row) => putIn(kept, row, { digest: digests.get(row.id) ?? '', shared }));
+  }
 }
 
 function takeOut(kept: Cached, id: string): void {
