@@ -8,6 +8,7 @@ import type { StoredSnapshot } from '../adapters/store/repositories/snapshots.ts
 import type { CompileOutput } from '../core/compile/types.ts';
 import type { Action } from '../core/plan/types.ts';
 import type { ResolvedTemplate, UnresolvedTemplate } from '../domain/bundle.ts';
+import type { Diagnostic } from '../domain/diagnostic.ts';
 import { canonicalJson } from '../domain/json.ts';
 
 /** Characters of canonical JSON that are kept, of all repositories together. */
@@ -38,6 +39,8 @@ export interface KeptPlan {
   readonly digest: string;
   readonly actions: readonly Action[];
   readonly webhooks: readonly unknown[];
+  /** Of the plan itself: warnings, since one with an error leaves nothing behind. */
+  readonly diagnostics: readonly Diagnostic[];
 }
 
 export interface CompiledAnswers {

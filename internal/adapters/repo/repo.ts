@@ -10,6 +10,7 @@ import {
   type OpenOptions,
   type PriorRead,
   type ProbeReport,
+  type RepoFinding,
   type RepoSource,
   type RepoTarget,
   type Snapshot,
@@ -96,6 +97,11 @@ class LazySource implements RepoSource {
     this.#driver ??= this.#load();
     return this.#driver;
   }
+}
+
+/** What a read of these paths remarked on their names. */
+export async function remarksOnNames(paths: readonly string[]): Promise<readonly RepoFinding[]> {
+  return (await import('./tree-walk.ts')).nameFindingsOf('.svc', paths);
 }
 
 /** Asks a git server what it supports: `svc repo probe`. Throws `RepoCondition` where it cannot be talked to. */

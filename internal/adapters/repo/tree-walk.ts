@@ -313,6 +313,19 @@ export function nameFindings(directory: string, names: readonly string[]): RepoF
   return findings;
 }
 
+/** The same of all directories that lie in one, told by the paths of its files. */
+export function nameFindingsOf(top: string, paths: readonly string[]): RepoFinding[] {
+  const names = new Map<string, Set<string>>();
+  for (const path of paths.filter((one) => one.startsWith(`${top}/`))) {
+    for (let at = path; at !== top; at = posix.dirname(at)) {
+      const directory = posix.dirname(at);
+      const known = names.get(directory) ?? new Set();
+      names.set(directory, known.add(posix.basename(at)));
+    }
+  }
+  return [...names].flatMap(([directory, known]) => nameFindings(directory, [...known].sort()));
+}
+
 // From the branch of a repository's settings to the full name of a ref. Pure.
 
 /** The full name of the ref that a branch setting means; HEAD where there is none. Throws `ref-missing`. */

@@ -186,7 +186,10 @@ export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest,
   });
   if (request.hasSvc && !request.compiled.ok) return broken();
   if (kept !== undefined && kept.orgId === orgId) {
-    const diagnostics = await withExcerpts(mergeDiagnostics(request.compiled.diagnostics, []), request.fileBytes);
+    const diagnostics = await withExcerpts(
+      mergeDiagnostics(request.compiled.diagnostics, kept.diagnostics),
+      request.fileBytes,
+    );
     return { ...head, outcome: 'known', diagnostics, kept };
   }
   const desired = await desiredOf(request);
@@ -235,7 +238,7 @@ async function recall(ctx: FlowContext, tx: Sql, request: ApplyRequest): Promise
 
 /**
  * Looks at the state that an apply leaves, inside its transaction; the answer, called once that has committed, keeps
- * what the next apply of the same tree is to say. A plan's diagnostics are errors, so that there is none to keep.
+ * what the next apply of the same tree is to say.
  */
 export async function remember(ctx: FlowContext, tx: Sql, plan: Plan): Promise<() => void> {
   const { request, orgId } = plan;
@@ -245,7 +248,9 @@ export async function remember(ctx: FlowContext, tx: Sql, plan: Plan): Promise<(
   const actions = plan.set.actions
     .filter((action) => action.op !== 'delete')
     .map((action) => ({ ...action, op: 'unchanged' as const, changes: [] }));
-  return () => memo.set({ settings: settingsOf(request), orgId, digest, actions, webhooks: plan.webhooks });
+  const { diagnostics } = plan.set;
+  return () =>
+    memo.set({ settings: settingsOf(request), orgId, digest, actions, webhooks: plan.webhooks, diagnostics });
 }
 
 function ownerOf(request: ApplyRequest, owners: readonly OwnerRow[]): { name: string; isStale: boolean } | undefined {

@@ -1,7 +1,7 @@
 // The second stage: the files of the commit, from the store where it has them, else from the source, then stored. Changes
 // no resource.
 
-import { RepoCondition } from '../../adapters/repo/repo.ts';
+import { remarksOnNames, RepoCondition } from '../../adapters/repo/repo.ts';
 import type { Snapshot, Tip } from '../../adapters/repo/types.ts';
 import {
   insertSnapshot,
@@ -127,7 +127,7 @@ export async function storedFiles(
   const files: TreeFiles = {
     snapshotId: record.id,
     record,
-    remarks: [],
+    remarks: remarksOf({ findings: await remarksOnNames(record.entries.map(({ path }) => path)) }),
     bundle: async () => {
       const whole = await read();
       if (whole !== undefined) return whole;
@@ -201,8 +201,8 @@ export async function storeRead(
 }
 
 /** What the source remarks on what was read, as diagnostics. */
-export function remarksOf(read: Snapshot): Diagnostic[] {
-  return read.findings
+export function remarksOf({ findings }: Pick<Snapshot, 'findings'>): Diagnostic[] {
+  return findings
     .filter((finding) => finding.rule !== 'too-large')
     .map(({ message, path }) => ({ severity: 'warning', code: 'hostile-path', message, file: path }));
 }

@@ -101,6 +101,25 @@ describe('a repository over HTTP', () => {
     assert.equal(await resourceRows(bench.daemon), before);
   });
 
+  it('says in a second sync of the same commit what it warned of in the first', async () => {
+    await bench.daemon.api('PUT', 'P/secrets/IDLE', { value: 'long-enough-secret', idleExpirySeconds: 86_400 });
+    const repo = await bench.repository('warned');
+    const hook = ['  - event: webhook.in', '    endpoint: warned', '    auth: { kind: hmac_sha256, secretRef: IDLE }'];
+    const triggers = ['triggers:', ...hook, '    message: hi', '    routing: { kind: spawn }'];
+    await repo.commit({
+      '.svc/agents/a.yaml': agentFile('warned-a', ...triggers),
+      '.svc/agents/A.yaml': agentFile('warned-b'),
+    });
+    const codesOf = (run: JsonBody) => (run['diagnostics'] as unknown as { code: string }[]).map(({ code }) => code);
+    const first = await bench.watch('warned');
+    assert.deepEqual(codesOf(first), ['hostile-path', 'endpoint-idle-expiry']);
+    for (const time of ['second', 'third']) {
+      const again = await syncNow(bench.daemon, 'warned');
+      assert.equal(word(again['status']), 'unchanged');
+      assert.deepEqual(again['diagnostics'], first['diagnostics'], time);
+    }
+  });
+
   it('records the id alone of a commit that changes no file it reads, without compiling', async () => {
     const repo = await bench.repository('docs');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('docs-a') });
