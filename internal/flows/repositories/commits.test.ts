@@ -187,6 +187,27 @@ describe('what was missing and is there again', () => {
     assert.equal(word((await daemon.api('GET', 'P/repositories/secretive')).body['status']), 'unchanged');
   });
 
+  it('a secret that came while nobody looked heals what is resumed', async () => {
+    const { daemon } = bench;
+    const act = (action: string) => daemon.api('POST', `P/repositories/asleep/${action}`);
+    const patch = (suspended: boolean) => daemon.api('PATCH', 'P/repositories/asleep', { suspended });
+    const repo = await bench.repository('asleep');
+    const needs = (secret: string) => agentFile('asleep', `env: { X: { $secret: ${secret} } }`);
+    for (const [secret, suspend, resume] of [
+      ['FIRST', () => act('suspend'), () => act('resume')],
+      ['SECOND', () => patch(true), () => patch(false)],
+    ] as const) {
+      await repo.commit({ '.svc/agents/a.yaml': needs(secret) });
+      if (secret === 'FIRST') await bench.watch('asleep');
+      else await syncNow(daemon, 'asleep');
+      assert.equal(word((await runsOf(daemon, 'asleep'))[0]?.['status']), 'failed');
+      await suspend();
+      await daemon.api('PUT', `P/secrets/${secret}`, { value: 'long-enough-secret' });
+      await resume();
+      await settled(daemon, 'asleep', (run) => word(run['status']) === 'applied');
+    }
+  });
+
   it('a secret that a source is read with heals the source', async () => {
     const { daemon, server } = bench;
     const repo = await bench.repository('locked');

@@ -144,6 +144,7 @@ export async function changeRepository(
     await audit(tx, caller, 'repository.changed', name, { keys: Object.keys(input) });
     // No generation holds back a run that waits for a daemon: it begins with the settings of its beginning.
     if (input.suspended === true) await endRunOfSuspended(tx, before.id, now);
+    else if (input.suspended === false && before.suspended) await seeAnew(tx, before, now);
     await wishSync(tx, { repositoryId: before.id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });
@@ -164,15 +165,22 @@ export async function setSuspended(
   suspended: boolean,
 ): Promise<Repository> {
   return ctx.db.tx(async (tx) => {
-    const { id } = await lockNamed(tx, caller.project, name);
+    const before = await lockNamed(tx, caller.project, name);
+    const { id } = before;
     const now = ctx.runtime.now();
     await updateRepository(tx, id, { suspended }, now);
     await audit(tx, caller, suspended ? 'repository.suspended' : 'repository.resumed', name);
     if (suspended) await endRunOfSuspended(tx, id, now);
-    else await wishSync(tx, { repositoryId: id, reason: 'poll' });
+    else {
+      if (before.suspended) await seeAnew(tx, before, now);
+      await wishSync(tx, { repositoryId: id, reason: 'poll' });
+    }
     return findRepository(tx, caller.project, name);
   });
 }
+
+/** What the newest commit lacked may have come while nobody looked: it is synced although it has been seen. */
+const seeAnew = (tx: Sql, { id }: Repository, now: Date): Promise<void> => updateState(tx, id, { seenHash: null }, now);
 
 /** The run under way, and one that waits for a daemon. */
 async function endRunOfSuspended(tx: Sql, id: string, now: Date): Promise<void> {
