@@ -11,13 +11,18 @@ import {
   type ReconcileRow,
   runById,
 } from '../../adapters/store/repositories/reconciles.ts';
-import { type Repository, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
+import {
+  type Repository,
+  repositoryInHand,
+  updateRepository,
+  updateState,
+} from '../../adapters/store/repositories/repositories.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import type { FlowContext, ProjectRef } from '../context.ts';
-import { type ApplyResult, planCommit } from '../sync/sync.ts';
+import { catalogOf, type FlowContext, type ProjectRef } from '../context.ts';
+import { type ApplyResult, decidesAsFor, planCommit } from '../sync/sync.ts';
 import { audit, type Caller, findRepository, lockNamed, requireAwake, startRun } from './settings.ts';
 
 /**
@@ -200,7 +205,10 @@ export async function release(ctx: FlowContext, caller: Caller, name: string): P
   });
 }
 
-/** Applies a held run's inputs without the guard. Throws `conflict` where it is not held, or something newer was seen. */
+/**
+ * Applies a held run's inputs without the guard. Throws `conflict` where it is not held or something newer was seen, and
+ * while the repository is suspended.
+ */
 export async function approve(
   ctx: FlowContext,
   caller: Caller,
@@ -214,9 +222,8 @@ export async function approve(
     if (run.status !== 'held') {
       throw new Fault('conflict', 'reconcile-not-held', `reconcile ${reconcileId} is ${run.status}, not held`);
     }
-    const isStale =
-      Number(run.inputs['generation'] ?? 0) !== repository.generation || (await hasNewerRun(tx, id, run.seq));
-    if (isStale) {
+    requireAwake(repository);
+    if (!(await isOfToday(ctx, tx, repository, run)) || (await hasNewerRun(tx, id, run))) {
       throw new Fault(
         'conflict',
         'reconcile-stale',
@@ -228,6 +235,21 @@ export async function approve(
     await noteApproved(tx, run.id, by);
     return { reconcileId: by };
   });
+}
+
+/**
+ * Whether a run is of the settings of now. A change of those that decide nothing of it, such as the interval, leaves no newer
+ * run that could be approved in its place.
+ */
+async function isOfToday(
+  ctx: FlowContext,
+  tx: Sql,
+  { id, generation }: Repository,
+  run: ReconcileRow,
+): Promise<boolean> {
+  if (Number(run.inputs['generation'] ?? 0) === generation) return true;
+  const found = await repositoryInHand(tx, id, null);
+  return found !== undefined && decidesAsFor(catalogOf(ctx), found, run);
 }
 
 /** The run of that id as one of this repository. Throws Fault `not_found`. */

@@ -3,12 +3,13 @@
 import { sha256 } from '../../base/hash.ts';
 import type { Tip } from '../../adapters/repo/types.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { type ReconcileReason, runById } from '../../adapters/store/repositories/reconciles.ts';
-import { decidingSettings, type Repository } from '../../adapters/store/repositories/repositories.ts';
+import { type ReconcileReason, type ReconcileRow, runById } from '../../adapters/store/repositories/reconciles.ts';
+import { decidingSettings, type InHand, type Repository } from '../../adapters/store/repositories/repositories.ts';
 import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
 import { withoutEnd } from '../../domain/text.ts';
+import type { CatalogPorts } from '../ports.ts';
 import { storedFiles, type ToRead, type TreeFiles, type Verdict } from './snapshot.ts';
 import type { SyncTask } from './task.ts';
 
@@ -26,12 +27,26 @@ export async function resolve(task: SyncTask): Promise<Resolved> {
   const tip = await resolveTip(task);
   const branch = tip.ref?.replace(/^refs\/heads\//, '') ?? repository.state.refBranch;
   const context = contextOf(repository, { branch, connections: task.connections });
-  const hash = hashOf(task, context);
+  const hash = hashOf(task.catalog, repository, context);
   return { tip, context, hash, verdict: assess({ repository, commit: tip.commit, hash, reason }), repeated: null };
 }
 
-function hashOf({ catalog, repository }: SyncTask, context: Resolved['context']): string {
-  return sha256(inputsText({ context, settings: decidingSettings(repository), catalog: catalog.catalogHash }));
+function hashOf(
+  { catalogHash }: Pick<CatalogPorts, 'catalogHash'>,
+  repository: Repository,
+  context: Resolved['context'],
+): string {
+  return sha256(inputsText({ context, settings: decidingSettings(repository), catalog: catalogHash }));
+}
+
+/** Whether what decides a sync besides its commit is still what it was for a run: else the next look syncs anew. */
+export function decidesAsFor(
+  catalog: Pick<CatalogPorts, 'catalogHash'>,
+  { repository, connections }: Pick<InHand, 'repository' | 'connections'>,
+  { inputs }: Pick<ReconcileRow, 'inputs'>,
+): boolean {
+  const { branch = null } = (inputs['context'] ?? {}) as Resolved['context'];
+  return inputs['hash'] === hashOf(catalog, repository, contextOf(repository, { branch, connections }));
 }
 
 async function resolveTip({ ctx, repository, reader }: SyncTask): Promise<Tip> {
@@ -54,7 +69,13 @@ async function repeat(task: SyncTask, runId: string): Promise<Resolved> {
   const files = record === undefined ? undefined : await storedFiles(task, record, context);
   if (files === undefined) throw new RepoCondition('stale', `the stored inputs of commit ${run.commit} are gone`);
   const verdict: Verdict = { do: 'sync', prior: false };
-  return { tip: { commit: run.commit }, context, hash: hashOf(task, context), verdict, repeated: { lock, files } };
+  return {
+    tip: { commit: run.commit },
+    context,
+    hash: hashOf(task.catalog, repository, context),
+    verdict,
+    repeated: { lock, files },
+  };
 }
 
 /** A person's sync and the periodic comparison look at everything again, whatever was seen. */

@@ -13,5 +13,5 @@ export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOv
 export { applyPlan } from './apply.ts';
 export { startAppliedImpacts } from './impact.ts';
 export type { ApplyResult } from './plan.ts';
-export { fullNameOf } from './resolve.ts';
+export { decidesAsFor, fullNameOf } from './resolve.ts';
 export { checkFolder, probe } from './source.ts';

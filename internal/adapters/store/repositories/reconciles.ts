@@ -76,11 +76,21 @@ export async function runningRunNamed(sql: Sql, projectId: string, name: string)
   return (await sql.query<ReconcileRow>(text, [projectId, name], 'running-run-named')).rows[0];
 }
 
-/** The latest run of each repository, by repository id. */
+/**
+ * SQL of whether a run still says how its repository stands, whose state that is: what could not be read, and is read again,
+ * leaves no run that says so.
+ */
+export const stillTells = (run: string, state: string): string =>
+  `(${run}.condition is null or ${state}.condition is not null)`;
+
+/** The latest run of each repository that says how it stands, by repository id; what was overtaken says nothing. */
 export async function lastRuns(sql: Sql, repositoryIds: readonly string[]): Promise<ReadonlyMap<string, ReconcileRow>> {
   const { rows } = await sql.query<ReconcileRow>(
-    `select run.* from unnest($1::uuid[]) as wanted (id) cross join lateral (
-       select ${selected} from svc.reconciles where repository_id = wanted.id order by seq desc limit 1) run`,
+    `select run.* from unnest($1::uuid[]) as wanted (id)
+       left join svc.repository_states s on s.repository_id = wanted.id cross join lateral (
+       select ${selected} from svc.reconciles r
+        where r.repository_id = wanted.id and status <> 'superseded' and ${stillTells('r', 's')}
+        order by seq desc limit 1) run`,
     [repositoryIds],
   );
   return new Map(rows.map((row) => [row.repositoryId ?? '', row]));
@@ -135,12 +145,20 @@ export async function noteApproved(sql: Sql, id: string, by: string): Promise<vo
   );
 }
 
-/** True when a repository has a run after `seq` that says something newer (a superseded one does not). */
-export async function hasNewerRun(sql: Sql, repositoryId: string, seq: number): Promise<boolean> {
+/**
+ * True when a repository has a run after this one that says something newer: a superseded one does not, nor one that could
+ * not read its source and saw no other commit.
+ */
+export async function hasNewerRun(
+  sql: Sql,
+  repositoryId: string,
+  { seq, commit }: Pick<ReconcileRow, 'seq' | 'commit'>,
+): Promise<boolean> {
   const { rows } = await sql.query(
     `select 1 from svc.reconciles
-      where repository_id = $1::uuid and seq > $2::bigint and status <> 'superseded' limit 1`,
-    [repositoryId, seq],
+      where repository_id = $1::uuid and seq > $2::bigint and status <> 'superseded'
+        and (condition is null or coalesce(commit, $3::text) is distinct from $3::text) limit 1`,
+    [repositoryId, seq, commit],
   );
   return rows.length > 0;
 }
