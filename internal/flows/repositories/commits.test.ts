@@ -99,6 +99,23 @@ describe('going back', () => {
     assert.equal(word((await ended(daemon, word(body['reconcileId'])))['status']), 'applied');
   });
 
+  it('tells no step apart over rows that were put right again', async () => {
+    const { daemon } = bench;
+    const repo = await bench.repository('edited');
+    const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('edited-one') });
+    await bench.watch('edited');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('edited-two') });
+    await syncNow(daemon, 'edited');
+    const edit = `update svc.agents set spec = jsonb_set(spec, '{harness}', '"harness-b"') where name = 'edited-two'`;
+    await daemon.ctx.db.query(edit);
+    assert.equal(word((await syncNow(daemon, 'edited'))['status']), 'applied');
+    await repo.commit({ 'README.md': 'words' });
+    assert.equal(word((await syncNow(daemon, 'edited'))['status']), 'unchanged');
+    const { body } = await act('edited', 'rollback', {});
+    assert.equal(word(body['to']), one, 'not the commit whose state runs');
+    assert.equal(word((await ended(daemon, word(body['reconcileId'])))['status']), 'applied');
+  });
+
   it('a newer commit ends the quarantine also when it fails', async () => {
     const repo = await bench.repository('newer');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('newer-one') });

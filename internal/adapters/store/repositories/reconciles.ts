@@ -112,8 +112,9 @@ export async function appliedRun(sql: Sql, repositoryId: string, commit: string)
 
 /**
  * The run whose state a commit took the place of: the latest good one before the sync that first brought the state that
- * the commit has, its inputs stored. A commit that changed nothing counts with the one before it, and a rollback is no
- * step of that way. `except` is a commit that is not to be gone back to.
+ * the commit has, its inputs stored. A commit that changed nothing counts with the one before it, one that was applied once
+ * more, such as over rows that had been edited, was brought the first time, and a rollback is no step of that way. `except`
+ * is a commit that is not to be gone back to.
  */
 export async function appliedBefore(
   sql: Sql,
@@ -122,10 +123,10 @@ export async function appliedBefore(
 ): Promise<ReconcileRow | undefined> {
   const { rows } = await sql.query<ReconcileRow>(
     `with way as (
-       select * from svc.reconciles where repository_id = $1::uuid and request ->> 'kind' <> 'rollback'
-          and status in ('applied', 'unchanged')),
+       select *, lag(commit) over (order by seq) as before from svc.reconciles
+        where repository_id = $1::uuid and request ->> 'kind' <> 'rollback' and status in ('applied', 'unchanged')),
      brought as (
-       select max(seq) as seq from way where status = 'applied'
+       select max(seq) as seq from way where status = 'applied' and commit is distinct from before
           and seq <= (select max(seq) from way where commit = $2::text))
      select ${selected} from way r
       where seq < (select seq from brought) and ${isKept} and commit <> $2::text
