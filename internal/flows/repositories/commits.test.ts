@@ -116,6 +116,47 @@ describe('going back', () => {
     assert.equal(word((await ended(daemon, word(body['reconcileId'])))['status']), 'applied');
   });
 
+  it('can be tried again where what it applies lacks something', async () => {
+    const { daemon } = bench;
+    const put = () => daemon.api('PUT', 'P/secrets/OLD', { value: 'long-enough-secret' });
+    await put();
+    const repo = await bench.repository('lacks');
+    const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('lacks', 'env: { X: { $secret: OLD } }') });
+    await bench.watch('lacks');
+    const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('lacks') });
+    await syncNow(daemon, 'lacks');
+    assert.equal((await daemon.api('DELETE', 'P/secrets/OLD')).status, 204);
+    const back = async () => {
+      const { status, body } = await act('lacks', 'rollback', {});
+      assert.equal(status, 202, JSON.stringify(body));
+      return ended(daemon, word(body['reconcileId']));
+    };
+    assert.equal(word((await back())['status']), 'failed');
+    const { appliedCommit, seenCommit } = await shown('lacks');
+    assert.deepEqual([word(appliedCommit), word(seenCommit)], [two, two], 'the newest commit is what it was');
+    await put();
+    const run = await back();
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', one]);
+  });
+
+  it('says nothing of a source that it has not asked', async () => {
+    const { daemon, server } = bench;
+    const repo = await bench.repository('away');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('away-one') });
+    await bench.watch('away');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('away-two') });
+    await syncNow(daemon, 'away');
+    server.fault = ({ path }) => (path.startsWith('/away.git') ? { kind: 'status', status: 503 } : null);
+    assert.equal(word((await syncNow(daemon, 'away'))['condition']), 'unreachable');
+    const { body } = await act('away', 'rollback', {});
+    assert.equal(word((await ended(daemon, word(body['reconcileId'])))['status']), 'applied');
+    const { condition, failures } = await shown('away');
+    assert.deepEqual([word(condition), Number(failures)], ['unreachable', 1]);
+    server.fault = () => null;
+    await syncNow(daemon, 'away');
+    assert.equal((await shown('away'))['condition'], null);
+  });
+
   it('a newer commit ends the quarantine also when it fails', async () => {
     const repo = await bench.repository('newer');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('newer-one') });

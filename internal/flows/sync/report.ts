@@ -168,6 +168,14 @@ export function subjectOf(
   };
 }
 
+/** What a run that has read its source knows of it; one that repeats stored inputs has asked nobody. */
+const sourceState = ({ request }: Pick<SyncTask, 'request'>): Partial<RepositoryState> =>
+  request.kind === 'sync' ? clearedCondition : {};
+
+/** The newest commit is what was looked at, but where an earlier one was to come back and could not. */
+const seenState = ({ request }: SyncTask, seenCommit: string, seenHash: string): Partial<RepositoryState> =>
+  request.kind === 'rollback' ? {} : { seenCommit, seenHash };
+
 /** The state row after a commit has been applied or found to change nothing. */
 export function appliedState(
   { ctx, request }: Pick<SyncTask, 'ctx' | 'request'>,
@@ -185,7 +193,7 @@ export function appliedState(
     // Stored inputs are not those of today: what a rollback applied is compared afresh when the branch moves.
     seenHash: request.kind === 'rollback' ? null : hash,
     ...(tip.ref !== undefined && { refBranch: tip.ref.replace(/^refs\/heads\//, '') }),
-    ...clearedCondition,
+    ...sourceState({ request }),
   };
 }
 
@@ -242,7 +250,7 @@ export async function reportSync(
   const isGood = result.status === 'applied' || result.status === 'unchanged';
   const state = isGood
     ? appliedState(task, current, tree.files.snapshotId, tree.output.templateLock)
-    : { ...clearedCondition, seenCommit: tree.tip.commit, seenHash: resolved.hash };
+    : { ...sourceState(task), ...seenState(task, tree.tip.commit, resolved.hash) };
   const move = await prepareMove({ id, patch, now, heldBy: ctx.daemonId });
   const alongside = (): Promise<void>[] => [
     updateState(tx, repository.id, state, now),
