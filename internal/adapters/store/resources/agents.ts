@@ -49,7 +49,7 @@ export interface AgentsWrite {
   readonly agents: readonly AgentWrite[];
 }
 
-/** Creates and changes agents, and keeps the spec of each new revision. */
+/** Creates and changes agents, and keeps the spec of each new revision. Where their values came from so far is forgotten. */
 export async function writeAgents(tx: Sql, write: AgentsWrite): Promise<void> {
   if (write.agents.length === 0) return;
   const rows = write.agents.map(({ name, revision, spec, hash, source }) => ({ name, revision, spec, hash, source }));
@@ -59,7 +59,7 @@ export async function writeAgents(tx: Sql, write: AgentsWrite): Promise<void> {
        from jsonb_to_recordset($4::jsonb) as w (name text, revision int, spec jsonb, hash text, source jsonb)
      on conflict (project_id, name) do update set repository_id = excluded.repository_id,
        revision = excluded.revision, spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
-       source = excluded.source,
+       source = excluded.source, origins = null,
        updated_at = excluded.updated_at`;
   for await (const slice of jsonbSlices(rows)) {
     await tx.query(text, [write.projectId, write.repositoryId, write.now, slice]);
