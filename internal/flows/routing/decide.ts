@@ -3,7 +3,6 @@
 
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
 import type { PendingEvent } from '../../adapters/store/routing/routing.ts';
-import type { RouteInsert } from '../../adapters/store/events/event-routes.ts';
 import {
   type Attribution,
   type BindEffect,
@@ -23,7 +22,8 @@ import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { bindingTargets } from '../../domain/spec.ts';
 import { attributed } from '../ingest/ingest.ts';
-import { isFull, type Plan } from './plan.ts';
+import type { Transition } from '../sessions/sessions.ts';
+import { isFull, type Plan, routeRow } from './plan.ts';
 import { messageOf, refusedMount, startOf, type RenderInput } from './messages.ts';
 import type { ProjectTriggers, RoutedAgent, RoutedTrigger } from './triggers.ts';
 import {
@@ -34,6 +34,7 @@ import {
   snapshotOf,
   targetText,
   addAttribution,
+  waitingOf,
   type RoutingState,
 } from './routing-state.ts';
 import type { LiveSession } from '../../adapters/store/routing/routing.ts';
@@ -121,6 +122,7 @@ export function* decideEvent(context: RoutingContext, event: BatchEvent, matched
     yield;
     since = performance.now();
   }
+  applier.inherit();
   const { routerStatus: status, severity } = summarize(decisions);
   const attributions =
     matched.attributions.length === 0 ? null : matched.attributions.map((one): JsonObject => ({ ...one }));
@@ -229,6 +231,8 @@ class DecisionApplier {
   #textLeft = eventTextMax;
   /** Session id by the trigger whose decision made it. */
   readonly #made = new Map<string, string>();
+  /** Agent → the session that takes the slot in which one failed. */
+  readonly #heirs = new Map<string, string>();
 
   constructor(context: RoutingContext, event: BatchEvent, matched: Matched) {
     this.#context = context;
@@ -290,7 +294,10 @@ class DecisionApplier {
     });
     this.#made.set(decisionKey, id);
     const failedId = claims.slot ? state.failed.get(owner.id) : undefined;
-    if (failedId !== undefined) plan.heirs.push({ sessionId: id, failedId, bytesMax });
+    if (failedId !== undefined) {
+      plan.heirs.push({ sessionId: id, failedId, bytesMax });
+      this.#heirs.set(owner.id, id);
+    }
     settle(state, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
   }
 
@@ -344,31 +351,30 @@ class DecisionApplier {
       standing === undefined
         ? { id: nextId(), agentId, agent: triggers.agent(agentId)?.name ?? '', target, state: 'active', ...held }
         : { ...standing, ...held };
-    this.#put(binding, standing === undefined);
     const kind = standing === undefined ? 'bound' : 'updated';
-    this.#transition(kind, binding, eventContext?.[kind] ?? null);
-    hold(state, binding);
+    this.#become(kind, binding, eventContext?.[kind] ?? null);
+  }
+
+  /** What a session held that failed in its slot passes to the one that has the slot now, but for what was taken over or released. */
+  inherit(): void {
+    for (const [agentId, sessionId] of this.#heirs)
+      for (const claim of waitingOf(this.#context.state, agentId))
+        this.#become('updated', { ...claim, sessionId }, claim.eventContext?.updated ?? null);
   }
 
   #release(agentId: string, target: Target, eventContext: JsonObject | null): void {
-    const { state } = this.#context;
-    const standing = state.bindings.get(holdingText(agentId, target));
+    const standing = this.#context.state.bindings.get(holdingText(agentId, target));
     if (standing === undefined) throw new Error(`nothing is bound to ${targetText(target)} that could be released`);
-    const binding: Binding = { ...standing, state: 'released' };
-    this.#put(binding, false);
-    this.#transition('unbound', binding, eventContext);
+    this.#become('unbound', { ...standing, state: 'released' }, eventContext);
+  }
+
+  /** Keeps what a binding has become, made in this batch or there before, with its event. */
+  #become(kind: Transition['kind'], binding: Binding, eventContext: JsonObject | null): void {
+    const { state, plan } = this.#context;
+    const { madeBindings, movedBindings } = plan;
+    (kind === 'bound' || madeBindings.has(binding.id) ? madeBindings : movedBindings).set(binding.id, binding);
+    plan.transitions.push({ kind, binding, eventContext, depth: this.#event.depth + 1 });
     hold(state, binding);
-  }
-
-  /** Keeps what a binding has become: made in this batch, or there before. */
-  #put(binding: Binding, isNew: boolean): void {
-    const { madeBindings, movedBindings } = this.#context.plan;
-    if (isNew || madeBindings.has(binding.id)) madeBindings.set(binding.id, binding);
-    else movedBindings.set(binding.id, binding);
-  }
-
-  #transition(kind: 'bound' | 'updated' | 'unbound', binding: Binding, eventContext: JsonObject | null): void {
-    this.#context.plan.transitions.push({ kind, binding, eventContext, depth: this.#event.depth + 1 });
   }
 
   #check({ owner, ordinal, checks }: RoutedTrigger, sessionId: string): void {
@@ -384,14 +390,3 @@ class DecisionApplier {
 
 /** What no code host calls a commit has no check, and must not keep its event from being routed. */
 const isCommitId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
-
-const routeRow = (eventId: string, decision: Recorded, sessionIds: readonly string[]): RouteInsert => ({
-  eventId,
-  agentId: decision.agentId,
-  ordinal: decision.ordinal,
-  agent: decision.agent,
-  decision: decision.decision,
-  sessionIds,
-  because: decision.because,
-  severity: decision.severity,
-});

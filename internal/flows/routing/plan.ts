@@ -84,6 +84,13 @@ export function addPlan(plan: Plan, { spawned, heirs, messages, routes, settled,
   plan.textSize += textSize;
 }
 
+/** A decision that made no session, as it is recorded. */
+export const routeRow = (
+  eventId: string,
+  { agentId, ordinal, agent, decision, because, severity }: Omit<RouteInsert, 'eventId' | 'sessionIds'>,
+  sessionIds: readonly string[],
+): RouteInsert => ({ eventId, agentId, ordinal, agent, decision, sessionIds, because, severity });
+
 /** What sessions that failed have left to others: checks, and the messages to be written. */
 async function inherit(tx: Sql, heirs: readonly Heir[]): Promise<MessageInsert[]> {
   await passChecks(

@@ -2,7 +2,13 @@
 // lock (`inProject`), so that what it changes and what routing decides never cross; binding events are recorded in it,
 // and their routing is asked for.
 
-import { type Binding, findBindings, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';
+import {
+  type Binding,
+  findBindings,
+  insertBindings,
+  updateBindings,
+  waitingClaims,
+} from '../../adapters/store/routing/bindings.ts';
 import {
   type Heir,
   inheritedMessages,
@@ -38,7 +44,7 @@ export interface NewSession extends SessionInsert {
 
 /**
  * Makes queued sessions with their claims and their first message. Before it comes what a session that failed in the slot
- * has left, also where it is not the platform that fills the slot again. A slot or thread that a live session has already is
+ * has left, also where it is not the platform that fills the slot again, and so does what that one held. A slot or thread that a live session has already is
  * a unique violation (23505): whoever wants to know before reads `session_claims` under the same lock.
  */
 export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: readonly NewSession[]): Promise<void> {
@@ -61,6 +67,14 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   );
   const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
   await insertMessages(tx, [...left, ...starts], now);
+  const agents = filling.filter(({ id }) => heirs.some(({ sessionId }) => sessionId === id));
+  const heirOf = new Map(agents.map(({ id, agentId }) => [agentId, id]));
+  const claims = await waitingClaims(tx, [...heirOf.keys()]);
+  await move(
+    ctx,
+    tx,
+    claims.map((claim) => passTo(claim, heirOf.get(claim.agentId) ?? '')),
+  );
 }
 
 /**

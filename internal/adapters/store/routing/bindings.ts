@@ -4,6 +4,7 @@
 import type { JsonObject } from '../../../domain/json.ts';
 import type { BindingTarget, Continuity, EventContext, Lifecycle } from '../../../domain/spec.ts';
 import type { RoutingTx } from './routing-lock.ts';
+import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface Binding {
@@ -50,6 +51,18 @@ export async function findBindings(
       by.target?.type ?? null,
       by.target === undefined ? null : storable(by.target.key),
     ],
+  );
+  return rows;
+}
+
+/** Claims of these agents that wait for a holder, in the order in which they were made. */
+export async function waitingClaims(sql: Sql, agentIds: readonly string[]): Promise<Binding[]> {
+  if (agentIds.length === 0) return [];
+  const { rows } = await sql.query<Binding>(
+    `select ${selected} from svc.bindings
+      where agent_id = any($1::uuid[]) and session_id is null and state = 'active' order by id`,
+    [agentIds],
+    'waiting-claims',
   );
   return rows;
 }

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { applyAgents, bindingsOf, codehostDoor, emittedBy, routesOf, settled } from '../routing/routing-testkit.ts';
+import { endSession } from '../sessions/sessions.ts';
+
+let daemon: TestDaemon;
+let arrive: Awaited<ReturnType<typeof codehostDoor>>;
+before(async () => {
+  daemon = await startTestDaemon();
+  arrive = await codehostDoor(daemon);
+});
+after(() => daemon.stop());
+
+/** What happens to a pull request, from its delivery to the end of its routing: what was decided, and for whom. */
+async function pull(action: string, number: number): Promise<string[][]> {
+  const event = await arrive('pull_request', {
+    action,
+    number,
+    repository: { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } },
+    sender: { login: 'ann', id: 1, type: 'User' },
+    pull_request: { number, head: { sha: `sha-${number}` } },
+  });
+  return (await routesOf(daemon.ctx.db, event)).map(({ decision, sessions }) => [decision, ...sessions]);
+}
+
+/** Ends a session as its host does where it cannot go on; the platform fills its slot again, but not now. */
+async function fail(id: string): Promise<void> {
+  const { db } = daemon.ctx;
+  const text = 'select project_id as id from svc.sessions where id = $1::uuid';
+  const { rows } = await db.query<{ id: string }>(text, [id]);
+  await inProject(db, rows[0]?.id ?? '', (tx) => endSession(daemon.ctx, tx, id, 'failed', 'it came to harm'));
+  await db.query(`update svc.sessions set ended_at = now() + interval '1 hour' where id = $1::uuid`, [id]);
+  await settled(db);
+}
+
+test('what a session held when it failed passes to whoever takes its slot first', async () => {
+  const { db } = daemon.ctx;
+  const on = (action: string, more: object): object => ({
+    event: `codehost.pull_request.${action}`,
+    routing: { kind: 'bind', target: 'codehost.pull_request', ...more },
+  });
+  await applyAgents(daemon.api, {
+    guard: {
+      concurrency: 1,
+      replace: 'auto',
+      bindings: { 'codehost.pull_request': { lifecycle: 'held', eventContext: { updated: { phase: 'on' } } } },
+      triggers: [on('opened', { onUnmatched: 'spawn' }), on('edited', {}), on('closed', { release: true })],
+    },
+  });
+  const held = async () =>
+    (await bindingsOf(db, 'guard')).map(({ target, session, state }) => [target.split('#')[1], session, state]);
+  const [[, first = ''] = []] = await pull('opened', 1);
+  assert.deepEqual(await pull('opened', 2), [['converted', first]]);
+  await fail(first);
+  // An event about something else fills the slot.
+  const [[word, second = ''] = []] = await pull('opened', 3);
+  assert.equal(word, 'unmatched-spawn');
+  assert.deepEqual(await held(), [
+    ['1', second, 'active'],
+    ['2', second, 'active'],
+    ['3', second, 'active'],
+  ]);
+  assert.deepEqual(await pull('edited', 1), [['deliver', second]]);
+  assert.deepEqual(await pull('closed', 2), [['released', second]]);
+  await fail(second);
+  // One of those that wait: it is taken over once.
+  const [[, third = ''] = []] = await pull('opened', 1);
+  assert.deepEqual(await pull('edited', 3), [['deliver', third]]);
+  await fail(third);
+  const { status, body } = await daemon.api('POST', 'P/agents/guard/sessions', { message: 'by hand' });
+  assert.equal(status, 201, JSON.stringify(body));
+  const fourth = String(body['id']);
+  await settled(db);
+  assert.deepEqual(await held(), [
+    ['1', fourth, 'active'],
+    ['2', second, 'released'],
+    ['3', fourth, 'active'],
+  ]);
+  assert.deepEqual(
+    (await emittedBy(db, 'guard')).map(({ key, target, binding: { eventContext } }) => [
+      key.slice('svc.session.binding.'.length),
+      target,
+      eventContext,
+    ]),
+    [
+      ['bound', first, null],
+      ['bound', first, null],
+      ['bound', second, null],
+      ['updated', second, { phase: 'on' }],
+      ['updated', second, { phase: 'on' }],
+      ['unbound', second, null],
+      ['updated', third, { phase: 'on' }],
+      ['updated', third, { phase: 'on' }],
+      ['updated', fourth, { phase: 'on' }],
+      ['updated', fourth, { phase: 'on' }],
+    ],
+  );
+});
