@@ -2,6 +2,7 @@
 // connection. Invariants: the transaction holds the routing lock of every project that `takeQuiet` answers with, and sees
 // every event of it up to `upTo`; whom it would have to wait for, it leaves out.
 
+import { bindingEvents } from '../../../domain/events.ts';
 import type { Sql } from '../store.ts';
 import type { PendingEvent } from './routing.ts';
 
@@ -12,7 +13,7 @@ export interface QuietProject {
   readonly upTo: number;
   /** The oldest events that wait, in the order of recording. */
   readonly waiting: readonly PendingEvent[];
-  /** Whether any of them came through a connection or is about something: that needs a transaction of its own. */
+  /** Whether any of them came through a connection or is about something, or tells of it: that needs a transaction of its own. */
   readonly isPlain: boolean;
 }
 
@@ -48,6 +49,9 @@ export async function takeQuiet(tx: Sql, projectIds: readonly string[], most: nu
         ? []
         : [{ id, seq, key, scope, connectionId: null, targetType: null, targetKey: null, receivedMs, depth }],
     ),
-    isPlain: own.every((row) => row.connectionId === null && row.targetKey === null),
+    // One that tells of a claim without a holder is itself about nothing.
+    isPlain: own.every(
+      (row) => row.connectionId === null && row.targetKey === null && !bindingEvents.includes(row.key),
+    ),
   }));
 }
