@@ -128,6 +128,7 @@ export const explainTriggers = operation({
     /** The event's key; with `raw` what a code host sends as X-GitHub-Event. */
     event: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(keyUnitsMax))),
     payload: v.unknown(),
+    /** Through which endpoint it would come; without one, and without a connection, through each. */
     endpoint: v.optional(v.string()),
     /** The payload is the body of a provider's delivery, as it would come through `connection`. */
     raw: v.optional(v.boolean()),

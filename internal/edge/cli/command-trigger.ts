@@ -132,7 +132,8 @@ export const triggerExplain: Handler = async (call) => {
     payload,
     ...(event !== undefined && { event }),
     ...(endpoint !== undefined && { endpoint }),
-    ...(raw && { raw, connection }),
+    ...(raw && { raw }),
+    ...(connection !== undefined && { connection }),
   };
   const answer = await client.call(triggers.explainTriggers, { body });
   call.screen.emit(answer, () =>

@@ -293,7 +293,7 @@ const triggerCommands: readonly CommandSpec[] = [
         name: 'connection',
         type: 'string',
         value: 'C',
-        help: 'with --raw: the connection; --event is then X-GitHub-Event of a code host',
+        help: 'connection that it came through; with --raw, --event is X-GitHub-Event of a code host',
       },
     ],
     notes: ['svc trigger explain --raw --connection gh --event pull_request --payload delivery.json'],

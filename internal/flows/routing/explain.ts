@@ -2,6 +2,7 @@
 // recorded event, the decisions are those that were recorded; what has none is told as it would go now.
 
 import { yieldToEventLoop } from '../../base/concurrency.ts';
+import { findConnection } from '../../adapters/store/connections/connections.ts';
 import { eventById, type EventRoute } from '../../adapters/store/events/event-reads.ts';
 import { type RoutingTx, held } from '../../adapters/store/routing/routing-lock.ts';
 import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
@@ -77,6 +78,8 @@ export interface Question {
   readonly payload: JsonObject;
   /** Name of the webhook endpoint; absent: every endpoint, and every connection. */
   readonly endpoint?: string | undefined;
+  /** The same of a connection. */
+  readonly connection?: string | undefined;
 }
 
 type Scoped = AskingTrigger & { readonly owner: RoutingAgent & Pick<RoutedAgent, 'mounts'> };
@@ -96,7 +99,8 @@ const scoped = (row: ActiveTrigger, through: string | null): Scoped => ({
 
 /**
  * Every active trigger on the key, what each clause read, and what the trigger would do now, with the sessions that are
- * there. Attributions that the payload brings along are believed: somebody asks what would be, were it so.
+ * there. Attributions that the payload brings along are believed: somebody asks what would be, were it so. Throws Fault
+ * `not_found` for a connection.
  */
 export async function explainTriggers(
   ctx: FlowContext,
@@ -111,17 +115,24 @@ export async function explainTriggers(
 
 async function explainAsked(
   tx: RoutingTx,
-  { event: key, payload: asked, endpoint }: Question,
+  { event: key, payload: asked, endpoint, connection }: Question,
 ): Promise<Explanation<TriggerExplanation>> {
+  const scope = endpoint ?? (connection === undefined ? undefined : await connectionNamed(tx, connection));
   const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(key));
   const triggers = rows.map((row) => scoped(row, row.endpoint ?? row.connectionId));
   const target = targetTold(key, asked) ?? unnamedTarget(key);
   const standing = await standingOn(tx, key, target, asked);
   const brought = objectAt(asked['svc'])['attributions'] !== undefined;
   const payload = brought ? asked : (attributed(asked, standing.attributions.map(asJson)) as JsonObject);
-  const all = explain(triggers, { key, scope: endpoint, payload });
+  const all = explain(triggers, { key, scope, payload });
   const would = await decideNow(tx, standing, { id: noEvent, key, depth: 0, payload }, firingOf(all));
   return withinAnswer(all.map((one) => tell(one, would)));
+}
+
+async function connectionNamed(tx: RoutingTx, name: string): Promise<string> {
+  const found = await findConnection(tx, tx.projectId, name);
+  if (found === undefined) throw new Fault('not_found', 'connection-not-found', `There is no connection ${name}.`);
+  return found.id;
 }
 
 /** Stands for the one that a payload does not name: nobody holds it, and its type is known all the same. */

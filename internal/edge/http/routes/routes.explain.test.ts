@@ -178,3 +178,30 @@ test('a payload is an object, and every key is known', async () => {
     assert.equal(status, 400, JSON.stringify(body));
   }
 });
+
+test('a key is explained through the connection that is named, and one that is unknown is refused', async () => {
+  const { bench } = server;
+  await bench.db.query(
+    `insert into svc.connections (project_id, provider, product, name, config, key_version, sealed_credentials)
+     select p.id, 'codehost', 'codehost', u.name, '{}', 1, '\\x00'
+       from svc.projects p, unnest(array['one', 'two']) as u (name) where p.id = $1::uuid`,
+    [bench.projectId],
+  );
+  const on = (connection: string) => onEvent('codehost.push', { connection });
+  const { status, diagnostics } = await bench.apply(agentsTree({ pushed: { triggers: [on('one'), on('two')] } }), {
+    prune: false,
+  });
+  assert.equal(status, 'applied', JSON.stringify(diagnostics));
+  const told = async (more: object) =>
+    (await explain({ event: 'codehost.push', payload: {}, ...more }))
+      .filter(({ agent }) => agent === 'pushed')
+      .map(({ ordinal, matched }) => [ordinal, matched]);
+  assert.deepEqual(await told({ connection: 'two' }), [[1, true]]);
+  assert.deepEqual(await told({}), [
+    [0, true],
+    [1, true],
+  ]);
+  const asked = { event: 'codehost.push', payload: {}, connection: 'three' };
+  const unknown = await server.call('POST', 'triggers/explain', asked, 'viewer');
+  assert.deepEqual([unknown.status, (unknown.body as { code?: string }).code], [404, 'connection-not-found']);
+});

@@ -77,6 +77,6 @@ export const triggerRoutes: readonly Route[] = [
       return ok({ ...told, event: key, payload: { ...carried, raw: undefined } });
     }
     if (event === undefined) throw new Fault('invalid', 'invalid-body', 'event: the key is needed');
-    return ok(await explainTriggers(ctx, where, { event, payload, endpoint: endpoint ?? connection }));
+    return ok(await explainTriggers(ctx, where, { event, payload, endpoint, connection }));
   }),
 ];
