@@ -266,6 +266,14 @@ describe('tools of the service, through the public door', () => {
     assert.deepEqual([reserved['status'], reserved['secretPresent'], reserved['auth']], ['reserved', null, null]);
     assert.match((await boss.call('svc_webhooks_get', { name: 'nothing' })).text, /^endpoint-not-found: /);
     assert.deepEqual(await audited('endpoint.reserved'), [`session ${boss.session}`]);
+    assert.equal((await boss.call('svc_webhooks_list')).value['more'], false);
+    const hooks = Array.from({ length: 200 }, (_, at) => ({
+      ...{ event: 'webhook.received', endpoint: `many-${at}`, auth: { kind: 'none' } },
+      routing: { kind: 'spawn' },
+    }));
+    await bench.apply({ crowd: { triggers: hooks } });
+    const { value } = await boss.call('svc_webhooks_list');
+    assert.deepEqual([(value['webhooks'] as unknown as unknown[]).length, value['more']], [200, true]);
   });
 
   it('secrets: given or drawn, never answered, refused where they stand, audited under the session', async () => {

@@ -92,11 +92,13 @@ export const projectTools: readonly ToolSpec[] = [
   tool({
     name: 'svc.webhooks.list',
     description:
-      'List the webhook endpoints of this project: URL to post to, auth mode, whether its secret is there, triggers, problems.',
+      'List the webhook endpoints of this project: URL to post to, auth mode, whether its secret is there, triggers, problems. ' +
+      'more: true means that there are others, which svc_webhooks_get shows by name.',
     effect: 'none',
     run: async ({ ctx, caller: { project } }) => {
-      const rows = await listEndpoints(ctx.db, project.id, ctx.runtime.now(), { limit: pageMax });
-      return { webhooks: (await showEndpoints(ctx, project, rows)).map(shown) };
+      const rows = await listEndpoints(ctx.db, project.id, ctx.runtime.now(), { limit: pageMax + 1 });
+      const views = await showEndpoints(ctx, project, rows.slice(0, pageMax));
+      return { webhooks: views.map(shown), more: rows.length > pageMax };
     },
   }),
   tool({
