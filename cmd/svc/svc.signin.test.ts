@@ -1,7 +1,10 @@
 // `svc login`, `whoami`, `logout` and `console` against a real daemon; a person lets the command line in.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
@@ -63,6 +66,31 @@ test('a command line signs in by a browser, says who it is, opens the console, a
     `select count(*)::int as n from svc.api_tokens where name like 'svc login%' and revoked_at is null`,
   );
   assert.equal(rows[0]?.n, 0);
+});
+
+test('whoever signs out of a server that is gone, or refuses, keeps no token for it, and is told that it may be good still', async (t) => {
+  const home = await emptyHome();
+  const dir = join(home.path, 'data');
+  const server = createServer((_, response) => void response.writeHead(503).end());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(async () => {
+    server.close();
+    await home.remove();
+  });
+  await mkdir(dir);
+  const { port } = server.address() as AddressInfo;
+  for (const url of ['http://127.0.0.1:9', `http://127.0.0.1:${port}`]) {
+    const tokenId = randomUUID();
+    const login = { url, token: `svc_${'x'.repeat(43)}`, tokenId, org: 'default', project: 'default' };
+    await writeFile(join(dir, 'login.json'), JSON.stringify(login));
+    const { code, stdout, stderr } = await runSvc(home.path, ['logout', '--json'], { env: { SVC_DATA_DIR: dir } });
+    assert.deepEqual(
+      [code, stdout],
+      [0, JSON.stringify({ status: 'signed-out', url, revoked: false }, null, 2) + '\n'],
+    );
+    assert.match(stderr, new RegExp(`^warning: the token is not revoked: .*\n.*svc token revoke ${tokenId}\n$`));
+    await assert.rejects(stat(join(dir, 'login.json')));
+  }
 });
 
 test('whoever lacks a permission is told of a command that shows which there are', async (t) => {

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openBrowser } from './browser.ts';
 import { type Client, connect, createClient } from './client.ts';
 import { replaceFile } from './contexts.ts';
-import { refusal } from './failure.ts';
+import { Refusal, refusal } from './failure.ts';
 import { patiently } from './patience.ts';
 import { findServer, loginFile, readLogin } from './settings.ts';
 import { clean } from './text.ts';
@@ -112,11 +112,28 @@ export const logoutCommand: Handler = async (call) => {
   }
   const { url, token, org, project, tokenId } = login;
   const client = createClient({ url, token, org, project, from: 'login' }, call.io.signal);
-  if (tokenId !== undefined) await revoke(client, tokenId);
+  const left = tokenId === undefined ? undefined : await notRevoked(call, client, tokenId);
   await rm(loginFile(call), { force: true });
-  call.screen.emit({ status: 'signed-out', url }, () => `signed out of ${url}`);
+  if (left !== undefined) {
+    // Whoever signs out keeps no token for a server that is gone.
+    const how = `revoke it where ${url} is reached: svc token revoke ${tokenId}`;
+    call.screen.note(`${call.screen.errPaint('yellow', 'warning:')} the token is not revoked: ${left}\n${how}`);
+  }
+  const revoked = tokenId !== undefined && left === undefined;
+  call.screen.emit({ status: 'signed-out', url, revoked }, () => `signed out of ${url}`);
   return 0;
 };
+
+/** Why the server did not revoke it; undefined where it did. */
+async function notRevoked(call: Call, client: Client, token: string): Promise<string | undefined> {
+  try {
+    await revoke(client, token);
+    return undefined;
+  } catch (error) {
+    if (call.io.signal.aborted || !(error instanceof Refusal)) throw error;
+    return clean(error.message, true);
+  }
+}
 
 /** What is not valid any more needs no revoking. */
 async function revoke(client: Client, token: string): Promise<void> {
