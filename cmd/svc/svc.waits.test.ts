@@ -177,16 +177,18 @@ test('a token that cannot be kept is not left behind, and the reason is told in 
   assert.ok(asked.includes('/api/v1/tokens/t'), asked.join(' '));
 });
 
-test('a watched list of the newest does not tell of what newer things push out of it, nor of what is let in again', async () => {
+test('a watched list of the newest tells whatever came, and neither what newer things push out of it nor what is let in again', async () => {
   const event = (id: string) => ({ id, key: `webhook.${id}`, routerStatus: 'routed', routes: [] });
-  const looks = ['ba', 'cb', 'ca', 'dc', 'fe'];
-  let at = 0;
-  answer = () => {
-    const page = looks[at++];
-    const items = [...(page ?? '')].map(event);
-    return page === undefined
-      ? { status: 401, body: { detail: 'over' } }
-      : { status: 200, body: { items, nextCursor: 'x' } };
+  const looks = ['ba', 'cba', 'ca', 'dca', 'fedca', 'jihgfedca', 'onml'];
+  let at = -1;
+  answer = ({ url }) => {
+    const limit = Number(new URL(url, 'http://local').searchParams.get('limit'));
+    // Whoever looks again asks for two; more of the same are asked for where these are not enough.
+    if (limit === 2) at += 1;
+    const all = looks[at];
+    if (all === undefined) return { status: 401, body: { detail: 'over' } };
+    const items = [...all.slice(0, limit)].map(event);
+    return { status: 200, body: { items, nextCursor: items.length < all.length ? 'x' : null } };
   };
   const line = ['event', 'list', '--watch', '--limit', '2', '--json'];
   const { stdout } = await callSvc(home.path, line, { env: env() });
@@ -196,8 +198,25 @@ test('a watched list of the newest does not tell of what newer things push out o
     .map((text) => JSON.parse(text) as { id: string; deleted?: true });
   assert.deepEqual(
     told.map(({ id, deleted = false }) => `${id}${deleted ? ' gone' : ''}`),
-    ['b', 'a', 'c', 'b gone', 'd', 'e', 'f'],
+    // Of the last look nobody can say what of it is new: as many as there is room for.
+    ['b', 'a', 'c', 'b gone', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'n', 'o'],
   );
+});
+
+test('a watched list that was empty tells all that came, however little was asked for', async () => {
+  const looks = ['', 'edcba'];
+  let at = -1;
+  answer = ({ url }) => {
+    const limit = Number(new URL(url, 'http://local').searchParams.get('limit'));
+    if (limit === 2) at += 1;
+    const all = looks[at];
+    if (all === undefined) return { status: 401, body: { detail: 'over' } };
+    const items = [...all.slice(0, limit)].map((id) => ({ id, key: 'webhook.a', routerStatus: 'routed', routes: [] }));
+    return { status: 200, body: { items, nextCursor: items.length < all.length ? 'x' : null } };
+  };
+  const line = ['event', 'list', '--watch', '--limit', '2', '-o', 'json'];
+  const { stdout } = await callSvc(home.path, line, { env: env() });
+  assert.equal([...stdout.matchAll(/"id":\s*"(.)"/g)].map(([, id]) => id).join(''), 'abcde');
 });
 
 test('what leaves a watched list that is filtered is not told as gone: it may only match no more', async () => {

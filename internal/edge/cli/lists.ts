@@ -107,7 +107,7 @@ export async function showList<P extends string, Q extends Schema | undefined, A
   const isFiltered = call.list('selector').length > 0 || spec.keep !== undefined || hasFilter(spec.input);
   return watchList(call, {
     first: page.items,
-    read: async () => (await read()).items,
+    read: async (most) => (await read(most)).items,
     ...{ text, limit, isFiltered, head, rows },
   });
 }
@@ -126,14 +126,14 @@ async function readerOf<P extends string, Q extends Schema | undefined, A extend
   client: Client,
   spec: ListSpec<P, Q, A>,
   limit: number | undefined,
-): Promise<() => Promise<Page<ListItem<A>>>> {
+): Promise<(most?: number) => Promise<Page<ListItem<A>>>> {
   const { agentOf } = spec;
   const selectors = call.list('selector');
   const only = call.only;
   if (selectors.length === 0 && only === undefined && spec.keep === undefined)
-    return () => client.list(spec.operation, spec.input, limit) as Promise<Page<ListItem<A>>>;
+    return (most = limit) => client.list(spec.operation, spec.input, most) as Promise<Page<ListItem<A>>>;
   const { agentsWith, isCalled } = await import('./selector.ts');
-  return async () => {
+  return async (most = limit) => {
     const agents = selectors.length === 0 || agentOf === undefined ? undefined : await agentsWith(client, selectors);
     const page = (await client.list(spec.operation, spec.input)) as Page<ListItem<A>>;
     const items = page.items.filter((item) => {
@@ -143,7 +143,7 @@ async function readerOf<P extends string, Q extends Schema | undefined, A extend
     });
     if (only !== undefined && items.length === 0)
       throw refusal('not-found', `there is no ${call.command.words[0]} ${only}`);
-    return { items: limit === undefined ? items : items.slice(0, limit), nextCursor: null };
+    return { items: most === undefined ? items : items.slice(0, most), nextCursor: null };
   };
 }
 

@@ -12,7 +12,8 @@ const pollMs = 2_000;
 
 interface Watched<I> {
   readonly first: readonly I[];
-  readonly read: () => Promise<readonly I[]>;
+  /** `most`: other than `limit` of them. */
+  readonly read: (most?: number) => Promise<readonly I[]>;
   /** What is printed first. */
   readonly text: () => string;
   /** As many as are read, newest first; absent: all there are. */
@@ -42,7 +43,7 @@ export async function watchList<I>(
   while (!call.io.signal.aborted) {
     await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) break;
-    const items = await read().catch((error: unknown) => {
+    const looked = await look({ read, limit }, seen).catch((error: unknown) => {
       if (call.io.signal.aborted) return undefined;
       if (!isPassing(error)) throw error;
       if (!isAway && !screen.json)
@@ -50,11 +51,11 @@ export async function watchList<I>(
       isAway = true;
       return undefined;
     });
-    if (items === undefined) continue;
+    if (looked === undefined) continue;
     isAway = false;
-    const now = stateOf(items);
+    const { missed, now } = looked;
     const { letIn, pushedOut } = moved(seen, now, limit);
-    for (const [name, { item, state }] of [...now].toReversed()) {
+    for (const [name, { item, state }] of [...now, ...missed].toReversed()) {
       if (seen.get(name)?.state === state || letIn.has(name)) continue;
       screen.stream(item, () => line(rows([item])[0] ?? []));
     }
@@ -67,6 +68,32 @@ export async function watchList<I>(
     seen = now;
   }
   return 0;
+}
+
+/** Most that is read to find what came and went again between two looks. */
+const missedMost = 10_000;
+
+/**
+ * What there is now, and of the newest what came behind the last look and is beyond the limit by now: where nothing of before
+ * is left, more is read until something of it is met.
+ */
+async function look<I>(
+  { read, limit }: Pick<Watched<I>, 'read' | 'limit'>,
+  seen: States<I>,
+): Promise<{ readonly now: States<I>; readonly missed: States<I> }> {
+  let items = await read();
+  const now = stateOf(items);
+  const isMet = (): boolean => [...stateOf(items).keys()].some((name) => seen.has(name));
+  for (let most = limit ?? 0; limit !== undefined && items.length >= most && most < missedMost && !isMet(); ) {
+    most = Math.min(Math.max(1, most) * 10, missedMost);
+    items = await read(most);
+  }
+  const all = stateOf(items);
+  const names = [...all.keys()];
+  const end = names.findIndex((name) => seen.has(name));
+  // Where nothing of before is met anywhere, nobody can tell what came from what was always beyond the limit.
+  const came = new Set(end !== -1 ? names.slice(0, end) : seen.size === 0 ? names : []);
+  return { now, missed: new Map([...all].filter(([name]) => came.has(name) && !now.has(name))) };
 }
 
 /**
@@ -89,7 +116,9 @@ function moved(
   return { letIn: new Set(letIn), pushedOut: new Set(isFull(now) && letIn.length === 0 ? behind(seen, now) : []) };
 }
 
-const stateOf = <I>(items: readonly I[]): Map<string, { readonly item: I; readonly state: string }> =>
+type States<I> = ReadonlyMap<string, { readonly item: I; readonly state: string }>;
+
+const stateOf = <I>(items: readonly I[]): States<I> =>
   new Map(
     items.map((item, index) => {
       const { id, resourceId } = Object(item) as { readonly id?: unknown; readonly resourceId?: unknown };
