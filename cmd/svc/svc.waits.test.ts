@@ -2,7 +2,7 @@
 // away is waited for where that was asked.
 
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -38,6 +38,34 @@ beforeEach(() => {
 const env = () => ({
   SVC_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
   SVC_TOKEN: 'svc_t0ken-of-the-test',
+});
+
+test('the daemon of this machine is found where the configuration file says that its data lies', async () => {
+  const { SVC_URL, SVC_TOKEN } = env();
+  const place = join(home.path, 'of-the-file');
+  await mkdir(place);
+  const client = { url: SVC_URL, token: SVC_TOKEN, org: 'default', project: 'default' };
+  await writeFile(join(place, 'client.json'), JSON.stringify(client));
+  await writeFile(join(place, 'contexts.json'), JSON.stringify({ contexts: { prod: client } }));
+  await writeFile(join(home.path, 'svc.yaml'), 'dataDir: of-the-file\n');
+  await writeFile(join(home.path, 'broken.yaml'), 'dataDir: [\n');
+  answer = () => ({ status: 200, body: { name: 'ann', orgs: [], items: [], nextCursor: null } });
+  const svc = (line: string, more: object) => callSvc(home.path, line.split(' '), { env: { ...more } });
+  const ofFile = { SVC_CONFIG: 'svc.yaml' };
+  assert.match((await svc('whoami', ofFile)).stdout, new RegExp(`^ann at ${SVC_URL}, by client\\.json\n`));
+  const listed = JSON.parse((await svc('context list --json', ofFile)).stdout) as { items: { name: string }[] };
+  assert.deepEqual(
+    listed.items.map(({ name }) => name),
+    ['local', 'prod'],
+  );
+  // What is told beside it goes before it, and who says everything needs none.
+  assert.match(
+    (await svc('whoami', { ...ofFile, SVC_DATA_DIR: 'elsewhere' })).stderr,
+    /there is no .*\/elsewhere\/client/,
+  );
+  const broken = await svc('whoami', { SVC_CONFIG: 'broken.yaml' });
+  assert.deepEqual([broken.code, /^svc: SVC_CONFIG/.test(broken.stderr)], [2, true], broken.stderr);
+  assert.equal((await svc('whoami', { SVC_CONFIG: 'broken.yaml', ...env() })).code, 0);
 });
 
 for (const line of [

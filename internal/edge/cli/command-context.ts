@@ -1,10 +1,9 @@
 // `svc context …`: several servers, organizations and projects under names, one of them in use.
 
-import { join } from 'node:path';
 import { builtIn, type Context, type Contexts, readContexts, writeContexts } from './contexts.ts';
 import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
-import { checkUrl, contextsFile, dataDirOf, readClientFile, readLogin } from './settings.ts';
+import { checkUrl, clientFile, contextsFile, readClientFile, readLogin } from './settings.ts';
 import { nearest, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -14,9 +13,9 @@ interface Listed extends Omit<Context, 'token'> {
 }
 
 async function allOf(call: Call): Promise<{ readonly kept: Contexts; readonly items: readonly Listed[] }> {
-  const kept = await readContexts(contextsFile(call));
+  const kept = await readContexts(await contextsFile(call));
   const login = await readLogin(call).catch(() => undefined);
-  const local = await readClientFile(join(dataDirOf(call), 'client.json')).catch(() => undefined);
+  const local = await readClientFile(await clientFile(call)).catch(() => undefined);
   const known: [string, Context][] = [
     ...(local === undefined ? [] : [['local', local] as [string, Context]]),
     ...(login === undefined ? [] : [['login', login] as [string, Context]]),
@@ -53,7 +52,7 @@ export const contextUse: Handler = async (call) => {
     const hint = near === undefined ? `there are ${names.join(', ') || 'none'}` : `did you mean ${near}?`;
     throw refusal('no-such-context', `there is no context ${name}`, hint);
   }
-  await writeContexts(contextsFile(call), { ...kept, current: name });
+  await writeContexts(await contextsFile(call), { ...kept, current: name });
   call.screen.emit({ ...found, current: true }, () => `using ${name}: ${found.url} ${found.org}/${found.project}`);
   return 0;
 };
@@ -66,26 +65,26 @@ export const contextAdd: Handler = async (call) => {
   if (url === undefined) throw new UsageError('--url is missing: http:// or https:// and the server');
   const address = checkUrl(url, '--url');
   const token = (call.global('token') ?? (await readSecret(call, `token for ${address}`))).trim();
-  const kept = await readContexts(contextsFile(call));
+  const kept = await readContexts(await contextsFile(call));
   const made: Context = {
     url: address,
     token,
     org: call.global('org') ?? 'default',
     project: call.global('project') ?? 'default',
   };
-  await writeContexts(contextsFile(call), { ...kept, contexts: { ...kept.contexts, [name]: made } });
+  await writeContexts(await contextsFile(call), { ...kept, contexts: { ...kept.contexts, [name]: made } });
   const { token: _token, ...shown } = made;
   call.screen.emit({ name, ...shown }, () => `added ${name}; \`svc context use ${name}\` takes it into use`);
   return 0;
 };
 
 export const contextRemove: Handler = async (call) => {
-  const kept = await readContexts(contextsFile(call));
+  const kept = await readContexts(await contextsFile(call));
   const name = call.arg('NAME');
   const { [name]: gone, ...contexts } = kept.contexts;
   if (gone === undefined) throw refusal('no-such-context', `there is no context ${name} that was added`);
   const { current, ...rest } = kept;
-  await writeContexts(contextsFile(call), {
+  await writeContexts(await contextsFile(call), {
     ...rest,
     ...(current !== undefined && current !== name && { current }),
     contexts,

@@ -6,11 +6,10 @@ import * as repositories from '../../../schemas/api/repositories.ts';
 import * as server from '../../../schemas/api/server.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
 import { UsageError, Refusal, refusal, trustHint } from './failure.ts';
-import { dataDirOf, findServer, readClientFile, type ServerSettings } from './settings.ts';
+import { clientFile, findServer, readClientFile, type ServerSettings } from './settings.ts';
 import { clean, count, durationText, type Paint } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -53,7 +52,7 @@ async function checkNode(): Promise<DoctorCheck> {
 }
 
 async function checkClientFile(call: Call): Promise<DoctorCheck[]> {
-  const path = join(dataDirOf(call), 'client.json');
+  const path = await clientFile(call);
   const name = 'client.json';
   try {
     const file = await readClientFile(path);

@@ -63,11 +63,13 @@ export const loginCommand: Handler = async (call) => {
   const project = org?.projects.find((one) => one.slug === server.project) ?? org?.projects[0];
   const place = { org: org?.slug ?? server.org, project: project?.slug ?? server.project };
   const tokenId = textOf(made, 'token_id');
-  await replaceFile(loginFile(call), { url: server.url, token, tokenId, ...place }).catch(async (error: unknown) => {
-    // What is kept nowhere is nobody's to sign out with.
-    await revoke(client, tokenId).catch(() => undefined);
-    throw error;
-  });
+  await replaceFile(await loginFile(call), { url: server.url, token, tokenId, ...place }).catch(
+    async (error: unknown) => {
+      // What is kept nowhere is nobody's to sign out with.
+      await revoke(client, tokenId).catch(() => undefined);
+      throw error;
+    },
+  );
   call.screen.emit(
     { name: me.name, url: server.url, ...place },
     () => `signed in to ${server.url} as ${clean(me.name, true)}`,
@@ -113,7 +115,7 @@ export const logoutCommand: Handler = async (call) => {
   const { url, token, org, project, tokenId } = login;
   const client = createClient({ url, token, org, project, from: 'login' }, call.io.signal);
   const left = tokenId === undefined ? undefined : await notRevoked(call, client, tokenId);
-  await rm(loginFile(call), { force: true });
+  await rm(await loginFile(call), { force: true });
   if (left !== undefined) {
     // Whoever signs out keeps no token for a server that is gone.
     const how = `revoke it where ${url} is reached: svc token revoke ${tokenId}`;

@@ -8,7 +8,7 @@ import type { Call } from './types.ts';
 const unasked = { SVC_DATABASE_URL: 'postgres://unasked', SVC_MASTER_KEY_FILE: 'unasked' };
 
 /** Of the daemon's settings only the data directory, the file (`file` in place of SVC_CONFIG), and the variables `also`; the rest may be wrong here without harm. */
-export function localConfig(call: Call, also: readonly string[] = [], file?: string): Config {
+export function localConfig(call: Pick<Call, 'io' | 'global'>, also: readonly string[] = [], file?: string): Config {
   const { env, cwd, home } = call.io;
   const given = call.global('data-dir');
   const names = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG', ...also];

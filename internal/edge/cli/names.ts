@@ -39,7 +39,7 @@ async function namesOf(kind: string, word: string, io: CliIo): Promise<readonly 
   const call = { io, global: () => undefined };
   if (kind === 'context') {
     const { readContexts } = await import('./contexts.ts');
-    return ['local', ...Object.keys((await readContexts(contextsFile(call))).contexts)];
+    return ['local', ...Object.keys((await readContexts(await contextsFile(call))).contexts)];
   }
   if (kind === 'name-of-kind') {
     const { kinds } = await import('./command-get.ts');

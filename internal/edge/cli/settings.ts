@@ -30,15 +30,29 @@ const setOr = (value: string | undefined): string | undefined => (value === '' ?
 /** What finding a server needs of a call. */
 export type Finder = Pick<Call, 'io' | 'global'>;
 
-/** `--data-dir`, SVC_DATA_DIR, `$XDG_DATA_HOME/svc`, `~/.local/share/svc`. */
-export function dataDirOf(call: Finder): string {
+/**
+ * `--data-dir`, SVC_DATA_DIR, `dataDir` of the file that SVC_CONFIG names, `$XDG_DATA_HOME/svc`, `~/.local/share/svc`: the one
+ * of a daemon with this environment. Throws UsageError for a file that cannot be used.
+ */
+export async function dataDirOf(call: Finder): Promise<string> {
   const { env, cwd, home } = call.io;
   const given = call.global('data-dir') ?? setOr(env['SVC_DATA_DIR']);
   if (given !== undefined) return resolve(cwd, given);
+  if (setOr(env['SVC_CONFIG']) !== undefined) return dataDirOfFile(call);
   const xdg = env['XDG_DATA_HOME'];
   // A relative path there is invalid by its own rule and is ignored.
   if (xdg !== undefined && isAbsolute(xdg)) return join(xdg, 'svc');
   return join(home, '.local', 'share', 'svc');
+}
+
+/** By what a program was called with: the file is read once, and what reads such files is loaded where there is one. */
+const ofFiles = new WeakMap<object, string>();
+
+async function dataDirOfFile(call: Finder): Promise<string> {
+  const { localConfig } = await import('./local-config.ts');
+  const found = ofFiles.get(call.io) ?? localConfig(call).dataDir;
+  ofFiles.set(call.io, found);
+  return found;
 }
 
 /** What `svc login` keeps: as client.json, with the id by which the token is revoked. */
@@ -47,18 +61,21 @@ export interface LoginFile extends ClientFile {
 }
 
 /** Beside client.json. */
-export const loginFile = (call: Finder): string => join(dataDirOf(call), 'login.json');
+export const loginFile = async (call: Finder): Promise<string> => join(await dataDirOf(call), 'login.json');
 
 /** Beside client.json. */
-export const contextsFile = (call: Finder): string => join(dataDirOf(call), 'contexts.json');
+export const contextsFile = async (call: Finder): Promise<string> => join(await dataDirOf(call), 'contexts.json');
+
+/** What a daemon of this machine writes. */
+export const clientFile = async (call: Finder): Promise<string> => join(await dataDirOf(call), 'client.json');
 
 /** Of the context that is in use, or that SVC_CONTEXT names, what stands for client.json; undefined for none. */
 async function contextInUse(call: Finder): Promise<Partial<ClientFile> | undefined> {
   const named = setOr(call.io.env['SVC_CONTEXT']);
-  const { contexts, current } = await readContexts(contextsFile(call));
+  const { contexts, current } = await readContexts(await contextsFile(call));
   const name = named ?? current;
   if (name === undefined || name === 'login') return undefined;
-  if (name === 'local') return readClientFile(join(dataDirOf(call), 'client.json'));
+  if (name === 'local') return readClientFile(await clientFile(call));
   const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
   if (found === undefined) throw refusal('no-such-context', `there is no context ${name}`, 'svc context list');
   return found;
@@ -66,7 +83,7 @@ async function contextInUse(call: Finder): Promise<Partial<ClientFile> | undefin
 
 /** Undefined where nobody has signed in; throws `Refusal` where the file cannot be read. */
 export async function readLogin(call: Finder): Promise<LoginFile | undefined> {
-  return (await readClientFile(loginFile(call), 'sign in again: svc login')) as LoginFile | undefined;
+  return (await readClientFile(await loginFile(call), 'sign in again: svc login')) as LoginFile | undefined;
 }
 
 /** Undefined where there is none; throws `Refusal` where it cannot be read. */
@@ -105,7 +122,6 @@ export async function readClientFile(
 /** Finds the server. Throws `Refusal` where none is known and `UsageError` for an address or token that cannot be one. */
 export async function findServer(call: Finder): Promise<ServerSettings> {
   const { env } = call.io;
-  const path = join(dataDirOf(call), 'client.json');
   const flagUrl = call.global('url');
   const envUrl = setOr(env['SVC_URL']);
   const givenUrl = flagUrl ?? envUrl;
@@ -120,16 +136,17 @@ export async function findServer(call: Finder): Promise<ServerSettings> {
     ? used
     : isLogin
       ? login
-      : await fileOrNone(() => readClientFile(path), isAllGiven);
+      : await fileOrNone(async () => readClientFile(await clientFile(call)), isAllGiven);
   const url = givenUrl ?? file?.url;
   if (url === undefined) {
     throw refusal(
       'no-server',
-      `no server is known: there is no ${path}`,
+      `no server is known: there is no ${await clientFile(call)}`,
       'start svcd, which writes that file, or give --url and --token (SVC_URL, SVC_TOKEN)',
     );
   }
-  const address = checkUrl(url, flagUrl !== undefined ? '--url' : envUrl !== undefined ? 'SVC_URL' : path);
+  const given = flagUrl !== undefined ? '--url' : envUrl !== undefined ? 'SVC_URL' : undefined;
+  const address = checkUrl(url, given ?? (await clientFile(call)));
   const token = givenToken ?? (file?.url !== undefined && sameOrigin(file.url, address) ? file.token : undefined);
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     throw new UsageError('the token holds white space or characters that no token has');

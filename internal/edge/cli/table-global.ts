@@ -20,7 +20,7 @@ export const globalOptions: readonly OptionSpec[] = [
     name: 'data-dir',
     type: 'string',
     value: 'DIR',
-    help: 'where client.json lies (SVC_DATA_DIR)',
+    help: 'where client.json lies (SVC_DATA_DIR, else dataDir of the file that SVC_CONFIG names)',
     completes: 'directory',
   },
   { name: 'help', short: 'h', type: 'flag', help: 'help for a command' },
