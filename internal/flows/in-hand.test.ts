@@ -155,6 +155,23 @@ test('a turn waits for none that is tried alone at a server that swallows, and a
   }
 });
 
+test('who waits for others to be done hears of it, also where one that was tried alone ends meanwhile', async () => {
+  const gate = new WorkGate(2_000, 50);
+  const first = Promise.withResolvers<void>();
+  // It takes its time: the others are let in again, and the next is not kept waiting for it.
+  const long = gate.alone(() => first.promise);
+  await sleep(2_100);
+  const leave = await gate.enter();
+  const began = performance.now();
+  const next = gate.alone(async () => performance.now() - began);
+  await sleep(100);
+  first.resolve();
+  await long;
+  leave();
+  const waitedMs = await next;
+  assert.ok(waitedMs < 1_000, `it waited ${waitedMs} ms for nobody`);
+});
+
 test('what was claimed in a turn that could not note it is told in the next one', async () => {
   const daemon = await startTestDaemon({ config: { roles: ['api'] } });
   try {

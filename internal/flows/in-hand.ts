@@ -38,10 +38,12 @@ export class WorkGate {
   /** Settles with the one that is tried alone, however long after the others were let in again. */
   #last: Promise<void> = Promise.resolve();
   readonly #exclusiveMs: number;
+  readonly #turnMs: number;
   #alone = 0;
 
-  constructor(waitsMs = exclusiveMs) {
+  constructor(waitsMs = exclusiveMs, waitsForTurnMs = turnMs) {
     this.#exclusiveMs = waitsMs;
+    this.#turnMs = waitsForTurnMs;
   }
 
   /** Whether something is tried alone, or waits for that: whoever comes now waits for it. */
@@ -69,7 +71,7 @@ export class WorkGate {
     this.#last = over;
     this.#alone += 1;
     try {
-      await within(before, turnMs);
+      await within(before, this.#turnMs);
       return await this.#act(act);
     } finally {
       this.#alone -= 1;
@@ -88,12 +90,13 @@ export class WorkGate {
     try {
       const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
       if (this.#running > 0) await within(empty, this.#exclusiveMs);
+      // Here, and not once it is over: by then it may be the next one that waits.
+      this.#onEmpty = undefined;
       const acting = act();
       await within(acting.then(nothing, nothing), this.#exclusiveMs);
       reopen();
       return await acting;
     } finally {
-      this.#onEmpty = undefined;
       reopen();
     }
   }
