@@ -2,6 +2,7 @@
 // was in hand at two unclean ends in a row is tried next with nothing beside it in this daemon; a third end parks it.
 // Whoever takes work asks here how to go on; what parking means is the owner's of the work.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   clearSuspects,
   dropInHand,
@@ -12,6 +13,7 @@ import {
   type OutboundKind,
   type WorkKind,
 } from '../adapters/store/operations/in-hand.ts';
+import { isConnectionLoss } from '../adapters/store/store.ts';
 import { failpoint } from '../base/failpoint.ts';
 import { within } from '../base/waits.ts';
 import type { FlowContext } from './context.ts';
@@ -155,6 +157,9 @@ export function takeAhead(ctx: FlowContext, expected: Taken) {
 
 export const putDown = (ctx: FlowContext, lane: string): Promise<void> => dropInHand(ctx.db, ctx.daemonId, lane);
 
+/** Writes how a telling ended: the same however often it is done. */
+export type Note = () => Promise<void>;
+
 /** Of tellings that a loop has claimed: how each is told, and what becomes of one that is not told any more. */
 export interface InHandWork<T> {
   readonly kind: OutboundKind;
@@ -167,7 +172,8 @@ export interface InHandWork<T> {
   nameOf(row: T): string;
   /** The id of its project, whose next ones wait for it where it takes its time. */
   projectOf(row: T): string;
-  tell(row: T): Promise<void>;
+  /** What it gives notes how it ended, and is called again while the database is away, as long as the claim stands. */
+  tell(row: T): Promise<Note | void>;
   /** Ends it with the reason `endedTheProcess`, so that no loop takes it again by itself. */
   park(row: T): Promise<void>;
 }
@@ -176,6 +182,8 @@ export interface InHandWork<T> {
 const patienceMs = 1_000;
 /** Nothing is begun in the last of a claim: the next may be somebody else's. */
 const claimEndMs = 5_000;
+/** Between two tries to note how something ended. */
+const notePauseMs = 500;
 let batches = 0;
 
 /** Rows by when their claim is over. */
@@ -217,7 +225,8 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
   const endsOf = (row: T): number => ends.get(idOf(row)) ?? 0;
   const tell = async (row: T): Promise<void> => {
     failpoint(`${kind}.tell`, nameOf(row));
-    await of.tell(row);
+    const note = await of.tell(row);
+    if (note !== undefined) await noted(ctx, note, claims.get(row) ?? 0);
     if (endsOf(row) > 0) await clearSuspects(ctx.db, kind, [idOf(row)]);
   };
   const pending = new Map(rows.filter((row) => endsOf(row) < aloneAtEnds).map((row) => [row, projectOf(row)]));
@@ -237,6 +246,18 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
   } finally {
     const suspects = rows.filter((row) => endsOf(row) >= aloneAtEnds);
     if (suspects.length > 0) await tryEach(ctx, of, { claims, suspects, endsOf, tell, lane: `${lane}:alone` });
+  }
+}
+
+/** Notes how something ended, again while the database is away: unnoted, nobody tells it before its claim is over. */
+async function noted(ctx: FlowContext, note: Note, until: number): Promise<void> {
+  for (;;) {
+    try {
+      return await note();
+    } catch (error) {
+      if (!isConnectionLoss(error) || isLanding(ctx) || performance.now() > until) throw error;
+      await sleep(notePauseMs);
+    }
   }
 }
 

@@ -201,8 +201,9 @@ export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<n
     tell: async (row) => {
       const { id, changes: seen } = row;
       // Nobody outside has ever heard of it.
-      if (row.state === 'superseded' && row.externalId === null) return write(row, { id, seen, externalId: null });
-      return write(row, answerOf(row, await port.report(reportOf(row))));
+      const isUnheard = row.state === 'superseded' && row.externalId === null;
+      const answer = isUnheard ? { id, seen, externalId: null } : answerOf(row, await port.report(reportOf(row)));
+      return () => write(row, answer);
     },
     park: (row) => write(row, { id: row.id, seen: row.changes, error: endedTheProcess }),
   });

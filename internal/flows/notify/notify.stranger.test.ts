@@ -8,6 +8,44 @@ import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { landed, roomFor } from '../in-flight.ts';
 import { tellWaiting } from './notify.ts';
 
+test('what was told while the database broke off is noted as soon as that is back, and told no second time', async () => {
+  let heard = 0;
+  const server = createServer((request, response) => {
+    request.resume();
+    heard += 1;
+    response.writeHead(204).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const daemon = await startTestDaemon({ config: { roles: ['api'], allowPrivateNetwork: true } });
+  const { api, ctx, database } = daemon;
+  try {
+    assert.equal((await api('POST', 'P/receivers', { name: 'hook', kind: 'webhook', url })).status, 201);
+    // Once, as where the server is restarted in that breath.
+    await database.db.query(
+      `create sequence svc.tries;
+       create function svc.break_off() returns trigger language plpgsql as $$ begin
+         if nextval('svc.tries') < 3 then raise exception using errcode = '57P01'; end if;
+         return new;
+       end $$;
+       create trigger break_off before update on svc.notifications for each row when (new.status = 'done')
+         execute function svc.break_off()`,
+    );
+    await database.db.query(
+      `insert into svc.notices (project_id, condition, key, subject_id, subject)
+         select id, 'connection-lost', 'one', gen_random_uuid(), '{}' from svc.projects`,
+    );
+    await tellWaiting(ctx).catch(() => undefined);
+    await landed(ctx);
+    const { rows } = await database.db.query('select status, claimed_by as by from svc.notifications');
+    assert.deepEqual([heard, rows], [1, [{ status: 'done', by: null }]]);
+  } finally {
+    await daemon.stop();
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 test('whom a project tells waits for no receiver of another project, however much that has to swallow', async () => {
   const swallowed: (() => void)[] = [];
   let heard = 0;

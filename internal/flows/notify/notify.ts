@@ -95,7 +95,10 @@ async function sendNotifications(ctx: FlowContext): Promise<number> {
     idOf: ({ id, receiver }) => `${id}:${receiver}`,
     nameOf: ({ condition, receiver }) => `${condition}:${receiver}`,
     projectOf: ({ projectId }) => projectId,
-    tell: async (row) => settle(row, await tell(ctx, row)),
+    tell: async (row) => {
+      const end = await tell(ctx, row);
+      return () => settle(row, end);
+    },
     park: (row) => settle(row, { status: 'refused', code: endedTheProcess }),
   });
   return rows.length;

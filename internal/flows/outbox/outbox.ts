@@ -11,7 +11,7 @@
 import { type CallRow, forgetCalls, settleWrite, takeAbandoned } from '../../adapters/store/outbox/calls.ts';
 import type { FlowContext } from '../context.ts';
 import { roomFor } from '../in-flight.ts';
-import { processInHand } from '../in-hand.ts';
+import { type Note, processInHand } from '../in-hand.ts';
 import { findStep } from './write.ts';
 
 export { type Call, performRead, refusedBefore } from './read.ts';
@@ -47,25 +47,24 @@ export async function resolveAbandoned(ctx: FlowContext): Promise<number> {
   return rows.length;
 }
 
-async function resolve(ctx: FlowContext, row: CallRow): Promise<void> {
+async function resolve(ctx: FlowContext, row: CallRow): Promise<Note> {
   const { id, probe } = row;
   const of = { id, daemonId: ctx.daemonId, code: null, url: null, answer: null } as const;
   if (row.handedAt === null || probe === null) {
-    await settleWrite(ctx.db, { ...of, status: 'refused', code: 'not-sent' });
-    ctx.runtime.log.info({ callId: id }, 'outbox.not_sent');
-    return;
+    return async () => {
+      await settleWrite(ctx.db, { ...of, status: 'refused', code: 'not-sent' });
+      ctx.runtime.log.info({ callId: id }, 'outbox.not_sent');
+    };
   }
   // Of a write of several steps, one that is not the last says nothing of the others.
   const found = probe['last'] === true ? await findStep(ctx, { ...row, probe }) : undefined;
   const isFound = found !== undefined;
-  await settleWrite(ctx.db, {
-    ...of,
-    status: isFound ? 'done' : 'unknown',
-    code: isFound ? null : 'outcome-unknown',
-    url: found?.url ?? null,
-    answer: found?.answer ?? null,
-  });
-  ctx.runtime.log.info({ callId: id, isFound }, 'outbox.resolved');
+  const status = isFound ? 'done' : 'unknown';
+  const ended = { status, code: isFound ? null : 'outcome-unknown', url: found?.url ?? null } as const;
+  return async () => {
+    await settleWrite(ctx.db, { ...of, ...ended, answer: found?.answer ?? null });
+    ctx.runtime.log.info({ callId: id, isFound }, 'outbox.resolved');
+  };
 }
 
 /** Forgets calls of no session that are long over. */

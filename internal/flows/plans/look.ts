@@ -15,7 +15,7 @@ import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { roomFor } from '../in-flight.ts';
-import { processInHand } from '../in-hand.ts';
+import { type Note, processInHand } from '../in-hand.ts';
 import { fullNameOf } from '../sync/sync.ts';
 import { codehostCallOf, type Hub, hubOf } from './hub.ts';
 
@@ -44,7 +44,7 @@ export async function pollPulls(ctx: FlowContext): Promise<number> {
   return due.length;
 }
 
-async function lookAt(ctx: FlowContext, one: PullPoll): Promise<void> {
+async function lookAt(ctx: FlowContext, one: PullPoll): Promise<Note> {
   let afterSeconds: number = seconds.failed;
   try {
     const hub = await hubOf(ctx, one.repositoryId);
@@ -55,7 +55,7 @@ async function lookAt(ctx: FlowContext, one: PullPoll): Promise<void> {
     const fields = { repositoryId: one.repositoryId, code, ...(code === undefined && { err: error }) };
     ctx.runtime.log[code === undefined ? 'warn' : 'info'](fields, 'plan.not_looked');
   }
-  await releasePullPoll(ctx.db, one, { daemonId: ctx.daemonId, afterSeconds });
+  return () => releasePullPoll(ctx.db, one, { daemonId: ctx.daemonId, afterSeconds });
 }
 
 const wantsPlans = ({ repository }: Hub): boolean =>

@@ -10,7 +10,7 @@ import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
 import { roomFor } from '../in-flight.ts';
-import { processInHand } from '../in-hand.ts';
+import { type Note, processInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
 import { publishCheck, dropOldCheck } from './check.ts';
 import { publishComment } from './comment.ts';
@@ -40,7 +40,7 @@ export async function publishPlans(ctx: FlowContext, signal: AbortSignal): Promi
   return rows.length;
 }
 
-async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Promise<void> {
+async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Promise<Note> {
   const { repositoryId, number, head } = row;
   let afterMs: number | null = null;
   try {
@@ -54,7 +54,7 @@ async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Pr
       ctx.runtime.log[level]({ err: error, repositoryId, number, head, afterMs }, 'plan.not_told');
     }
   }
-  await releasePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
+  return () => releasePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
 }
 
 async function tell(publication: PlanPublication): Promise<void> {

@@ -16,7 +16,7 @@ import { Fault } from '../../domain/fault.ts';
 import { digestOf } from './shapes.ts';
 import type { FlowContext } from '../context.ts';
 import { roomFor } from '../in-flight.ts';
-import { processInHand } from '../in-hand.ts';
+import { type Note, processInHand } from '../in-hand.ts';
 import { fullNameOf, statusText } from '../sync/sync.ts';
 import { againAfterMs, contextName, type Hub, hubOf, writeOnce } from './hub.ts';
 import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
@@ -51,18 +51,17 @@ export async function publishStatuses(ctx: FlowContext): Promise<number> {
   return rows.length;
 }
 
-async function tellOne(ctx: FlowContext, row: CommitStatusRow): Promise<void> {
-  const leave = (afterMs: number | null): Promise<void> =>
-    releaseStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
+async function tellOne(ctx: FlowContext, row: CommitStatusRow): Promise<Note> {
+  let afterMs: number | null = null;
   try {
     const hub = await hubOf(ctx, row.repositoryId);
-    await leave(hub === undefined || !fullNameOf(hub.repository).includes('/') ? null : await tell(hub, row));
+    if (hub !== undefined && fullNameOf(hub.repository).includes('/')) afterMs = await tell(hub, row);
   } catch (error) {
-    const afterMs = againAfterMs(error, row.attempts);
+    afterMs = againAfterMs(error, row.attempts);
     const level = error instanceof Fault ? 'info' : 'warn';
     ctx.runtime.log[level]({ err: error, commit: row.commit, afterMs }, 'status.not_told');
-    await leave(afterMs);
   }
+  return () => releaseStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
 }
 
 /** Brings the host to what is true now; answers when to look again, null for never. */
