@@ -126,7 +126,8 @@ async function shown(tx: Sql, scope: SecretScope, name: string, now: Date): Prom
 
 /**
  * A full write: the secret is afterwards what the body says, whatever it was; what the body leaves out has its default.
- * The idle clock starts again, and an earlier deadline is gone. The same body twice leaves the same secret.
+ * The idle clock starts again, and an earlier deadline is gone. The same body twice leaves the same secret. Throws Fault
+ * `invalid` for a deadline that has passed: a secret that was written is live.
  */
 export async function writeSecret(
   ctx: FlowContext,
@@ -136,9 +137,11 @@ export async function writeSecret(
   input: SecretInput,
   condition: Condition = {},
 ): Promise<{ readonly created: boolean; readonly secret: SecretMetadata }> {
-  const sealed = sealValue(ctx, scope, name, input.value);
   const settings = fullSettings(input);
   const now = ctx.runtime.now();
+  if (settings.expiresAt !== null && settings.expiresAt <= now)
+    throw new Fault('invalid', 'invalid-expiry', 'expiresAt must lie in the future.');
+  const sealed = sealValue(ctx, scope, name, input.value);
   return ctx.db.tx(async (tx) => {
     const before = await lockSecret(tx, scope, name, now);
     requireVersion(condition, before && secretVersion(before));

@@ -50,6 +50,25 @@ describe('secrets over HTTP', () => {
     assert.ok(!JSON.stringify([first.body, second.body]).includes('canary'));
   });
 
+  it('a write is of a secret that lives: a deadline that has passed is refused, and what was there stays', async () => {
+    status(await put('A', { value: 'before', protected: false }), 201);
+    for (const expiresAt of ['2026-11-21T11:59:59Z', '2026-11-21T12:00:00Z', '1970-01-01T00:00:00Z']) {
+      for (const base of ['P/secrets', o]) {
+        const { body } = status(await put('A', { value: 'after', expiresAt }, base), 400);
+        assert.deepEqual([body['code'], body['detail']], [
+          'invalid-expiry',
+          'expiresAt must lie in the future.',
+        ] as never);
+      }
+    }
+    assert.equal((await daemon.api('POST', 'P/secrets/A/reveal')).body['value'], 'before' as never);
+    status(await put('A', { value: 'after', expiresAt: '2026-11-21T12:00:01Z' }), 200);
+    // A write brings an expired one back, whatever its deadline was.
+    later(2);
+    assert.equal((await daemon.api('GET', 'P/secrets/A')).body['expired'], true as never);
+    assert.equal(status(await put('A', { value: 'again' }), 200).body['expired'], false as never);
+  });
+
   it('a write is full: what it leaves out has its default', async () => {
     await put('A', {
       value: 'v',
