@@ -3,10 +3,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { rm } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { sha256 } from '../../internal/base/hash.ts';
 import {
   apiClient,
   embeddedPid,
@@ -15,6 +17,7 @@ import {
   spawnDaemon,
   tempDataDir,
 } from '../../internal/base/testkit/daemon.ts';
+import type { Manifest } from '../../internal/flows/backup/backup.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 import { emptyHome, runSvc } from './testkit.ts';
 
@@ -95,6 +98,48 @@ test('a database that a restore has begun to fill is begun with by no daemon unt
   const { url } = await back.ready;
   assert.equal((await apiClient(url, from)('GET', 'P/agents')).status, 200);
   await back.kill('SIGTERM');
+});
+
+test('a restore that cannot succeed leaves the database as it was before, for svcd as for another one', async (t) => {
+  const [home, first, data, database] = [
+    ...[await emptyHome(), await tempDataDir(), await tempDataDir({ empty: true })],
+    await createTestDatabase({ empty: true }),
+  ] as const;
+  t.after(() => Promise.all([home.remove(), first.remove(), data.remove(), database.close()]));
+  const saved = join(home.path, 'saved');
+  await startOnce(first.path);
+  const env = {
+    SVC_DATABASE_URL: database.url,
+    SVC_MASTER_KEY_FILE: join(data.path, 'master.key'),
+    SVC_DATA_DIR: data.path,
+  };
+  assert.equal((await runSvc(home.path, ['backup', saved], { env: { SVC_DATA_DIR: first.path } })).code, 0);
+  // Projects whose organization is in it no more: every file is as its digest says, and no foreign key holds.
+  const manifest = JSON.parse(await readFile(join(saved, 'manifest.json'), 'utf8')) as Manifest;
+  const orgs = manifest.database.tables.find(({ name }) => name === 'svc.orgs') ?? assert.fail();
+  const none = gzipSync('');
+  await writeFile(join(saved, 'svc.orgs.copy.gz'), none);
+  const broken = {
+    ...manifest,
+    database: {
+      ...manifest.database,
+      tables: manifest.database.tables.map((one) => (one === orgs ? { ...one, rows: 0 } : one)),
+    },
+    files: { ...manifest.files, 'svc.orgs.copy.gz': sha256(none) },
+  };
+  await writeFile(join(saved, 'manifest.json'), JSON.stringify(broken));
+  for (const times of ['once', 'twice']) {
+    const { code, stderr } = await runSvc(home.path, ['restore', saved], { env });
+    assert.deepEqual([code, /foreign key/.test(stderr)], [1, true], `${times}: ${stderr}`);
+    const left = `select nspname from pg_namespace where nspname in ('svc', 'graphile_worker')`;
+    assert.deepEqual((await database.db.query(left)).rows, []);
+  }
+  const daemon = spawnDaemon({
+    dataDir: data.path,
+    env: { ...env, SVC_MASTER_KEY_FILE: join(first.path, 'master.key') },
+  });
+  await daemon.ready;
+  await daemon.kill('SIGTERM');
 });
 
 /** An installation that is there; its token. */

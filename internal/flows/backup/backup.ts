@@ -187,17 +187,28 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   // The key first: a restore that ends before the database stands is begun again, and one that has filled a database without
   // its key would be refused for ever. A key that is there without a database is in nobody's way.
   const isOurs = hasKey && (await putKey(join(directory, keyFileText), config.masterKeyFile));
+  let isUndone = false;
   try {
     // What is there of one that was killed is gone on with, unless somebody has begun to use it.
     if (isEmbedded) await writeFile(unfinished, '', { mode: 0o600 });
     await withDatabase({ ...input, isNew: true }, async (url) => {
-      await beginCopyIn(url);
-      await migrate(url, log, undefined, { restored: manifest.database.migrations });
-      await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
+      const undo = await beginCopyIn(url);
+      try {
+        await migrate(url, log, undefined, { restored: manifest.database.migrations });
+        await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
+      } catch (error) {
+        // What failed is told; where nothing can be undone, svcd says how that is done by hand.
+        await undo().then(
+          () => (isUndone = true),
+          (left: unknown) => log.warn({ err: left }, 'restore.not_undone'),
+        );
+        throw error;
+      }
     });
   } catch (error) {
     if (isOurs) await rm(config.masterKeyFile, { force: true }).catch(() => undefined);
-    if (!(await exists(join(config.dataDir, 'postgres')))) await rm(unfinished, { force: true }).catch(() => undefined);
+    if (isUndone || !(await exists(join(config.dataDir, 'postgres'))))
+      await rm(unfinished, { force: true }).catch(() => undefined);
     throw error;
   }
   await rm(unfinished, { force: true });
@@ -326,7 +337,7 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
             name: 'daemons',
             status: 'ok',
             message: `${others.length} run: ${others.join('; ')}`,
-            hint: 'replace all of them together',
+            hint: 'replace them one after the other, or all at once',
           },
     );
     return checks;

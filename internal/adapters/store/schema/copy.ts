@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { Fault } from '../../../domain/fault.ts';
-import { noteFinished, noteUnfinished, refuseUnfinished } from './unfinished.ts';
+import { isUnfinished, noteFinished, noteUnfinished, refuseUnfinished } from './unfinished.ts';
 
 export interface CopiedTable {
   /** `svc.agents`, quoted where it must be. */
@@ -128,16 +128,36 @@ export async function copyIn(
   }
 }
 
+/** Makes of a database that `beginCopyIn` was given what it was before; does nothing where it has been filled. */
+type UndoCopyIn = () => Promise<void>;
+
 /**
  * Has the database filled by nobody but `copyIn`, which may follow another day. Throws Fault `not-empty` where it holds an
  * organization; asked before it is migrated, for daemons may run on it.
  */
-export async function beginCopyIn(url: string): Promise<void> {
+export async function beginCopyIn(url: string): Promise<UndoCopyIn> {
   const client = await connect(url);
   try {
     const [there] = await rowsOf<{ is: boolean }>(client, `select to_regclass('svc.orgs') is not null as is`);
     if (there?.is === true) await refuseInUse(client);
+    const [worker] = await rowsOf<{ is: boolean }>(
+      client,
+      `select to_regnamespace('graphile_worker') is not null as is`,
+    );
     await noteUnfinished(client);
+    // The job runner's may be another program's, which has nothing to do with it.
+    return () => undoCopyIn(url, worker?.is === true ? ['svc'] : ['svc', 'graphile_worker']);
+  } finally {
+    await client.end();
+  }
+}
+
+async function undoCopyIn(url: string, schemas: readonly string[]): Promise<void> {
+  const client = await connect(url);
+  try {
+    // As long as the note stands nobody begins anything in it.
+    if (!(await isUnfinished(client))) return;
+    await client.query(`drop schema if exists ${schemas.join(', ')} cascade`);
   } finally {
     await client.end();
   }

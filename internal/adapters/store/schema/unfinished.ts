@@ -20,20 +20,32 @@ export async function noteFinished(client: Asked): Promise<void> {
   await client.query('comment on schema svc is null');
 }
 
-/** Throws Fault `restore-unfinished`, before anything is made there; `hasFile`: the data directory has that file. */
-export async function refuseUnfinished(client: Asked, hasFile: boolean): Promise<void> {
-  const { rows } = await client.query<{ noted: boolean | null; used: boolean }>(
+/** Whether it is noted in the database itself, and holds no organization. */
+export async function isUnfinished(client: Asked): Promise<boolean> {
+  const { noted, used } = await look(client);
+  return noted && !used;
+}
+
+async function look(client: Asked): Promise<{ readonly noted: boolean; readonly used: boolean }> {
+  const { rows } = await client.query<{ noted: boolean | null; made: boolean }>(
     `select obj_description(to_regnamespace('svc')::oid, 'pg_namespace') = $1::text as noted,
-            to_regclass('svc.orgs') is not null as used`,
+            to_regclass('svc.orgs') is not null as made`,
     [comment],
   );
   const [found] = rows;
-  if (found?.noted !== true && !hasFile) return;
+  const used = found?.made === true && (await client.query('select from svc.orgs limit 1')).rowCount === 1;
+  return { noted: found?.noted === true, used };
+}
+
+/** Throws Fault `restore-unfinished`, before anything is made there; `hasFile`: the data directory has that file. */
+export async function refuseUnfinished(client: Asked, hasFile: boolean): Promise<void> {
+  const { noted, used } = await look(client);
   // One that was killed behind its last row has left nothing to do.
-  if (found?.used === true && (await client.query('select from svc.orgs limit 1')).rowCount === 1) return;
+  if ((!noted && !hasFile) || used) return;
+  const anew = hasFile ? 'give svcd another data directory' : 'begin anew in it behind `drop schema svc cascade`';
   throw new Fault(
     'unavailable',
     'restore-unfinished',
-    'A restore into this database has begun and not ended: run the same svc restore again, or give svcd an empty database.',
+    `A restore into this database has begun and not ended: run the same svc restore again, or ${anew}.`,
   );
 }
