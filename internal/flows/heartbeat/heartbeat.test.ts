@@ -372,3 +372,24 @@ test('a daemon sleeps until a tick is due, and fires one that an apply declares 
     await daemon.stop();
   }
 });
+
+test('a clock that was far ahead for a while puts no tick off, and none is told twice', async () => {
+  const lookAt = async (secondsAfterNoon: number) => {
+    bench.setNow(at(secondsAfterNoon));
+    await tick(bench.ctx, running);
+    await routed();
+  };
+  await lookAt(1);
+  const ahead = 365 * 86_400;
+  await lookAt(ahead + 30);
+  await lookAt(ahead + 61);
+  await lookAt(10);
+  assert.deepEqual((await schedule()).nextAt, new Date(at(60)));
+  await lookAt(61);
+  // Another one that comes up when the clock is right again; and what has ticked already ticks no more.
+  await lookAt(-3_600);
+  assert.deepEqual((await schedule()).nextAt, new Date(at(-3_540)));
+  await lookAt(1);
+  await lookAt(61);
+  assert.deepEqual(await times(), [at(0), at(ahead), at(ahead + 60), at(60)]);
+});

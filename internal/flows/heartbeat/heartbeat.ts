@@ -8,12 +8,14 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { enqueueRouting, recordEvents } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import {
+  bringForward,
   claimDueSchedules,
   deleteSchedules,
   type DueSchedule,
   type JudgedTick,
   nextDueAt,
   readTickFacts,
+  schedulePatterns,
   type TickStatus,
   writeTicks,
 } from '../../adapters/store/resources/schedules.ts';
@@ -21,7 +23,7 @@ import { clearSuspects, endInHand, failNewEvents } from '../../adapters/store/op
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { noTick } from '../../domain/events.ts';
-import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
+import { checkTimezone, followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
 import type { FlowContext } from '../context.ts';
 import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, takeInHandWithin } from '../in-hand.ts';
 
@@ -36,6 +38,9 @@ const pauseMs = {
   locked: 100,
 } as const;
 
+/** By less no clock is set back: that is how exactly it is known. */
+const setBackMs = 1_000;
+
 const statusOf: { readonly [verdict in Exclude<Judgement, 'delete'>]: TickStatus } = {
   fire: 'fired',
   'skip-late': 'skipped-late',
@@ -47,11 +52,33 @@ export type Ticked = { readonly [status in TickStatus | 'deleted']: number };
 
 /** Fires what is due until nothing is; answers with the milliseconds until the next look. */
 export async function tick(ctx: FlowContext, signal: AbortSignal): Promise<number> {
+  await followClock(ctx);
   await fireDue(ctx, signal);
   const next = await nextDueAt(ctx.db);
   if (next === null) return pauseMs.most;
   const waitMs = next.getTime() - ctx.runtime.now().getTime();
   return waitMs <= 0 ? pauseMs.locked : Math.min(waitMs, pauseMs.most);
+}
+
+/** When a daemon last looked. */
+const looked = new WeakMap<object, Date>();
+
+/**
+ * Where the clock was set back, or may have been while nobody looked, schedules go by the clock as it is: a while in which
+ * it was far ahead has put them off until then. What comes again is recorded once.
+ */
+async function followClock({ db, runtime }: FlowContext): Promise<void> {
+  const now = runtime.now();
+  const before = looked.get(runtime);
+  looked.set(runtime, now);
+  if (before !== undefined && now.getTime() > before.getTime() - setBackMs) return;
+  const patterns = (await schedulePatterns(db)).flatMap((pattern) => {
+    // Of a zone that this runtime does not know others tell.
+    const nextAt = checkTimezone(pattern.timezone) ? nextTick(pattern.cron, pattern.timezone, now) : null;
+    return nextAt === null ? [] : [{ ...pattern, nextAt }];
+  });
+  const schedules = await bringForward(db, patterns);
+  if (schedules > 0) runtime.log.warn({ schedules }, 'heartbeat.clock_set_back');
 }
 
 /** Judges all that is due, batch after batch, each in a transaction of its own. */

@@ -169,6 +169,37 @@ export async function writeTicks(tx: Sql, ticks: readonly JudgedTick[]): Promise
   );
 }
 
+export interface SchedulePattern {
+  readonly cron: string;
+  readonly timezone: string;
+}
+
+/** When schedules tick, each expression once; those that stand still are left out. */
+export async function schedulePatterns(sql: Sql): Promise<SchedulePattern[]> {
+  const { rows } = await sql.query<SchedulePattern>(
+    'select distinct cron, timezone from svc.schedules where next_at <> $1::timestamptz',
+    [noTick],
+  );
+  return rows;
+}
+
+/** Has schedules that are due later than their expression says be due then; answers with how many there were. */
+export async function bringForward(
+  sql: Sql,
+  patterns: readonly (SchedulePattern & { readonly nextAt: Date })[],
+): Promise<number> {
+  const { rowCount } = await sql.query(
+    `with late as (
+       select s.id, w."nextAt" from svc.schedules s
+         join jsonb_to_recordset($1::jsonb) as w (cron text, timezone text, "nextAt" timestamptz)
+           on s.cron = w.cron and s.timezone = w.timezone and s.next_at > w."nextAt"
+        where s.next_at <> $2::timestamptz order by s.id for update of s)
+     update svc.schedules s set next_at = late."nextAt" from late where s.id = late.id`,
+    [JSON.stringify(patterns), noTick],
+  );
+  return rowCount;
+}
+
 /** When the next tick of any project is due; null where there is none. */
 export async function nextDueAt(sql: Sql): Promise<Date | null> {
   const { rows } = await sql.query<{ at: Date }>(
