@@ -1,6 +1,7 @@
 // The daemon's wiring: database → first rows → jobs → HTTP → services, and the same backwards. Nothing is decided here.
 
 import { randomBytes, randomUUID } from 'node:crypto';
+import { checkAddresses } from '../../internal/adapters/store/schema/address.ts';
 import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
 import { lackOfRoom } from '../../internal/adapters/store/schema/room.ts';
 import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
@@ -246,6 +247,7 @@ class Work {
 /** Refuses what can be refused without a database before one is made for it. Throws ConfigError. */
 export async function checkSettings(config: Config): Promise<void> {
   checkSections(config);
+  checkAddresses(config);
   await checkKeyFile(config);
 }
 
@@ -267,8 +269,8 @@ async function openConfiguredStore({ config, log, test }: DaemonOptions, daemonI
     const isFile =
       (error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined;
     if (isFile) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${(error as Error).message}`);
-    // Not reachable, not let in, or no such database: the message of the driver holds no password.
-    const refused = code !== undefined && /^(E[A-Z]+|08...|28...|3D000|57P03|53300)$/.test(code);
+    // Not reachable, not let in, no such database, or nothing may be made in it: the message of the driver holds no password.
+    const refused = code !== undefined && /^(E[A-Z]+|08...|28...|3D000|57P03|53300|25006|42501)$/.test(code);
     if (
       databaseUrl !== undefined &&
       (refused ||
@@ -329,7 +331,8 @@ async function listen(
       mounts: config.roles.some((role) => role === 'api' || role === 'session') ? [mcp] : [],
     });
   } catch (error) {
-    if (!/^E(ADDRINUSE|ADDRNOTAVAIL|ACCES|NOTFOUND|AI_AGAIN)$/.test(errorCode(error) ?? '')) throw error;
+    if (!/^E(ADDRINUSE|ADDRNOTAVAIL|AFNOSUPPORT|ACCES|INVAL|NOTFOUND|AI_AGAIN)$/.test(errorCode(error) ?? ''))
+      throw error;
     const { host, port } = config.listen;
     const why = errorCode(error) === 'EADDRINUSE' ? 'the port is in use' : (error as Error).message;
     throw new ConfigError('SVC_LISTEN', `cannot be used: ${host}:${port}: ${why}`);

@@ -250,6 +250,28 @@ describe('svcd with a setting it cannot use', () => {
       says: /^svcd: SVC_DATABASE_URL cannot be used: .*ECONNREFUSED/,
     },
     {
+      name: 'an address of a database with half an escape, without a trace of the code',
+      env: { SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/a%2', SVC_MASTER_KEY_FILE: keyFile },
+      says: /^svcd: SVC_DATABASE_URL cannot be used: a % in it begins no escape$/m,
+    },
+    {
+      name: 'a certificate of the database that is not there, by the address that names it',
+      env: {
+        SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/nowhere/ca.pem',
+        SVC_MASTER_KEY_FILE: keyFile,
+      },
+      says: /^svcd: SVC_DATABASE_URL cannot be used: .*\/nowhere\/ca\.pem/,
+    },
+    {
+      name: 'the same of the server behind a pooler',
+      env: {
+        SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/x',
+        SVC_DATABASE_DIRECT_URL: 'postgres://u:hush@127.0.0.1:1/%e',
+        SVC_MASTER_KEY_FILE: keyFile,
+      },
+      says: /^svcd: SVC_DATABASE_DIRECT_URL cannot be used: /,
+    },
+    {
       name: 'a data directory that cannot be made',
       args: ['--data-dir', '/proc/svc'],
       says: /^svcd: --data-dir is given more than once/,
@@ -294,6 +316,14 @@ describe('svcd with a setting it cannot use', () => {
       await dir.remove();
     });
   }
+
+  it('an address of one link alone, without that link: exit 2 and one line', async () => {
+    const dir = await tempDataDir();
+    const daemon = spawnDaemon({ dataDir: dir.path, env: { SVC_LISTEN: '[fe80::1]:0', SVC_LOG_LEVEL: 'silent' } });
+    assert.equal((await daemon.exited).code, 2, daemon.stderr());
+    assert.match(daemon.stderr(), /^svcd: SVC_LISTEN cannot be used: fe80::1:0: .*\n$/);
+    await dir.remove();
+  });
 
   it('a port in use: exit 2, and the database does not stay behind', async () => {
     const server = createServer();

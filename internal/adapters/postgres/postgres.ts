@@ -10,7 +10,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { hasCluster, whyForeign } from './foreign.ts';
 import { keepTrying } from './keep-trying.ts';
+import { Fault } from '../../domain/fault.ts';
 import { whySaid } from './said.ts';
 import { processesIn, processState } from './process-state.ts';
 import {
@@ -128,6 +130,9 @@ interface Running {
   readonly ended: Promise<unknown>;
 }
 
+/** What somebody has to look after: said in a line, without the place in the code. */
+const unusable = (why: string): Fault => new Fault('unavailable', 'embedded-database', `The ${why}`);
+
 /** Initialises the cluster when there is none, and answers with its password. A killed initialisation leaves no cluster. */
 async function ensureCluster(
   options: EmbeddedOptions,
@@ -136,16 +141,9 @@ async function ensureCluster(
   cluster: string,
 ): Promise<string> {
   const passwordFile = join(options.dataDir, 'postgres.password');
-  const major = await readFile(join(cluster, 'PG_VERSION'), 'utf8').catch(() => undefined);
-  if (major !== undefined) {
-    const mine = (await readFile(join(binaries.home, 'share', 'postgresql', 'postgres.bki'), 'utf8'))
-      .split('\n', 1)[0]
-      ?.split(' ')[2];
-    if (mine !== undefined && mine !== major.trim()) {
-      throw new Error(
-        `the database under ${cluster} is PostgreSQL ${major.trim()}, this svcd brings ${mine}: dump it with the older svcd, or set SVC_DATABASE_URL`,
-      );
-    }
+  if (await hasCluster(cluster)) {
+    const why = await whyForeign(cluster, binaries);
+    if (why !== undefined) throw unusable(why);
     return (await readFile(passwordFile, 'utf8')).trim();
   }
   const password = randomBytes(24).toString('base64url');
@@ -207,7 +205,7 @@ async function runInitdb(launch: Awaited<ReturnType<typeof launchAs>>, cwd: stri
     child.on('error', reject);
     child.on('close', resolve);
   });
-  if (code !== 0) throw new Error(`the embedded database could not be initialised in ${cwd}: ${whySaid(stderr)}`);
+  if (code !== 0) throw unusable(`embedded database could not be initialised in ${cwd}: ${whySaid(stderr)}`);
 }
 
 async function start(
@@ -304,7 +302,7 @@ async function untilReady(cluster: string, pid: number, logFile: string, ended: 
     await sleep(5);
   }
   const why = whySaid(await readFile(logFile, 'utf8').catch(() => ''));
-  throw new Error(`the embedded database did not start: ${why} (see ${logFile})`);
+  throw unusable(`embedded database did not start: ${why} (see ${logFile})`);
 }
 
 /** postmaster.pid, by line: process, directory, start time, port, socket directory, address, shared memory, status. */

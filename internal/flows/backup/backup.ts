@@ -11,10 +11,7 @@ import { basename, dirname, join } from 'node:path';
 import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createGunzip, createGzip } from 'node:zlib';
-import type { Logger } from 'pino';
 import { createSealer, readMasterKeys } from '../../adapters/crypto/crypto.ts';
-import { lockDataDir } from '../../adapters/postgres/data-lock.ts';
-import { runningEmbedded, startEmbedded } from '../../adapters/postgres/postgres.ts';
 import {
   beginCopyIn,
   type CopiedDatabase,
@@ -24,18 +21,15 @@ import {
 } from '../../adapters/store/schema/copy.ts';
 import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts';
 import { unfinishedFile } from '../../adapters/store/schema/unfinished.ts';
-import { type Config, ConfigError } from '../../base/config/config.ts';
-import { checkSections } from '../../base/config/sections.ts';
 import { Fault } from '../../domain/fault.ts';
 import { exists, makeDirectory, syncDirectory } from '../../base/files.ts';
+import { type BackupInput, unopenable, withDatabase } from './saved-database.ts';
+
+export { checkUpgrade } from './upgrade.ts';
 
 const format = 1;
-/** What an embedded database is below the data directory. */
-const embeddedFiles = ['postgres', 'postgres.log', 'postgres.password'];
 const keyFileText = 'master.key';
 const manifestFile = 'manifest.json';
-/** Where PostgreSQL 15 begins, the oldest that svcd runs on. */
-const oldestServer = 150_000;
 
 export interface Manifest {
   readonly format: number;
@@ -47,57 +41,6 @@ export interface Manifest {
   readonly files: { readonly [path: string]: string };
   /** Versions of the master key that sealed values name, where the key is part of the backup. */
   readonly keyVersions: readonly number[];
-}
-
-export interface BackupInput {
-  readonly config: Config;
-  readonly directory: string;
-  readonly log: Logger;
-}
-
-/**
- * Runs `fn` with the address of the database: the embedded one that runs, or one that is started for the while. `isNew`: it is
- * not there yet, and where it could not be filled it is not there afterwards either.
- */
-async function withDatabase<T>(
-  { config, log, isNew = false }: Omit<BackupInput, 'directory'> & { readonly isNew?: boolean },
-  fn: (url: string) => Promise<T>,
-): Promise<T> {
-  const { dataDir } = config;
-  // What a killed restore has left running may be made only by half: it is taken over as svcd does that.
-  const running = isNew ? undefined : await runningEmbedded(dataDir);
-  const given = config.databaseDirectUrl ?? config.databaseUrl ?? running;
-  if (given !== undefined) return fn(given);
-  const lock = await lockDataDir(dataDir);
-  // Nobody else makes one while this is held.
-  const made = isNew && !(await exists(join(dataDir, 'postgres'))) ? embeddedFiles : [];
-  try {
-    const embedded = await startEmbedded({ dataDir, log });
-    try {
-      return await fn(embedded.url);
-    } finally {
-      await embedded.stop();
-    }
-  } catch (error) {
-    for (const name of made) await rm(join(dataDir, name), { recursive: true, force: true }).catch(() => undefined);
-    throw error;
-  } finally {
-    await lock.release();
-  }
-}
-
-/** Every noted version whose key the file lacks, or has another of; empty where the file opens all that is stored. */
-async function unopenable(
-  keyFile: string,
-  noted: Awaited<ReturnType<typeof inspectDatabase>>['keys'],
-): Promise<readonly number[]> {
-  const sealer = createSealer(await readMasterKeys(keyFile));
-  return noted
-    .filter(({ version, fingerprint }) => {
-      const held = sealer.fingerprint(version);
-      return held === undefined || (fingerprint !== null && !fingerprint.equals(held));
-    })
-    .map(({ version }) => version);
 }
 
 /**
@@ -303,105 +246,4 @@ async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
   return hash.digest('hex');
-}
-
-export interface UpgradeCheck {
-  readonly name: string;
-  readonly status: 'ok' | 'warning' | 'error';
-  readonly message: string;
-  readonly hint?: string;
-}
-
-/** What stands between the installation as it runs and this program, read and not changed. */
-export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promise<readonly UpgradeCheck[]> {
-  const { config } = input;
-  if (config.databaseUrl === undefined && !(await exists(join(config.dataDir, 'postgres', 'PG_VERSION'))))
-    return [
-      checkSettings(config),
-      { name: 'database', status: 'ok', message: `there is none under ${config.dataDir} yet: svcd makes it` },
-    ];
-  return withDatabase(input, async (url) => {
-    const found = await inspectDatabase(url);
-    const known = (await readMigrations()).map((one) => one.name);
-    const checks = [
-      checkSettings(config),
-      checkServer(found.serverVersion),
-      checkMigrations(known, found.migrations, found.bytes),
-    ];
-    checks.push(await checkKeyFile(config, found.keys));
-    const others = found.daemons.map(({ host, pid, roles }) => `${host} (process ${pid}: ${roles.join(', ')})`);
-    checks.push(
-      others.length === 0
-        ? { name: 'daemons', status: 'ok', message: 'none runs' }
-        : {
-            name: 'daemons',
-            status: 'ok',
-            message: `${others.length} run: ${others.join('; ')}`,
-            hint: 'replace them one after the other, or all at once',
-          },
-    );
-    return checks;
-  });
-}
-
-/** What svcd would end with before anything else. */
-function checkSettings(config: Config): UpgradeCheck {
-  const name = 'settings';
-  try {
-    checkSections(config);
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    return { name, status: 'error', message: error.message, hint: 'svcd does not start with it: see what changed' };
-  }
-  return { name, status: 'ok', message: 'all can be used' };
-}
-
-function checkServer(version: number): UpgradeCheck {
-  const major = Math.floor(version / 10_000);
-  const message = `PostgreSQL ${major}`;
-  if (version >= oldestServer) return { name: 'server', status: 'ok', message };
-  return { name: 'server', status: 'error', message, hint: 'svcd needs 15 or later: upgrade the server first' };
-}
-
-function checkMigrations(known: readonly string[], had: readonly string[] | undefined, bytes: number): UpgradeCheck {
-  const name = 'migrations';
-  if (had === undefined) return { name, status: 'ok', message: `all ${known.length} are to run: the database is new` };
-  const newer = had.filter((one) => !known.includes(one));
-  if (newer.length > 0)
-    return {
-      name,
-      status: 'error',
-      message: `the database has ${newer.join(', ')}, which this svc does not know`,
-      hint: 'it was migrated by a newer svcd: install that one or a later one',
-    };
-  const pending = known.filter((one) => !had.includes(one));
-  if (pending.length === 0) return { name, status: 'ok', message: `up to date with ${known.at(-1)}` };
-  const megabytes = Math.ceil(bytes / 1_048_576);
-  return {
-    name,
-    status: 'warning',
-    message: `${pending.length} to run on ${megabytes} MB: ${pending.join(', ')}`,
-    hint: 'there is no way back but a backup: svc backup DIRECTORY',
-  };
-}
-
-async function checkKeyFile(
-  config: Config,
-  noted: Awaited<ReturnType<typeof inspectDatabase>>['keys'],
-): Promise<UpgradeCheck> {
-  const name = 'master key';
-  const hint = 'put the key file of the running daemons there';
-  try {
-    const wrong = await unopenable(config.masterKeyFile, noted);
-    if (wrong.length === 0) return { name, status: 'ok', message: `${config.masterKeyFile} opens what is stored` };
-    return {
-      name,
-      status: 'error',
-      message: `${config.masterKeyFile} does not hold version ${wrong.join(', ')}`,
-      hint,
-    };
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    return { name, status: 'error', message: error.message, hint };
-  }
 }

@@ -246,6 +246,7 @@ async function dropReferences(client: pg.Client): Promise<{ table: string; name:
  */
 export async function inspectDatabase(url: string): Promise<{
   readonly serverVersion: number;
+  readonly encoding: string;
   readonly bytes: number;
   /** Undefined where svcd has not run on it. */
   readonly migrations: readonly string[] | undefined;
@@ -256,12 +257,12 @@ export async function inspectDatabase(url: string): Promise<{
   try {
     await refuseUnfinished(client, false);
     const version = await serverVersion(client);
-    const [size] = await rowsOf<{ bytes: number }>(
+    const [size] = await rowsOf<{ bytes: number; encoding: string }>(
       client,
-      'select pg_database_size(current_database())::float8 as bytes',
+      `select pg_database_size(current_database())::float8 as bytes, current_setting('server_encoding') as encoding`,
     );
     const [there] = await rowsOf<{ is: boolean }>(client, `select to_regclass('svc.key_versions') is not null as is`);
-    const base = { serverVersion: version, bytes: size?.bytes ?? 0 };
+    const base = { serverVersion: version, encoding: size?.encoding ?? '', bytes: size?.bytes ?? 0 };
     if (there?.is !== true) return { ...base, migrations: undefined, daemons: [], keys: [] };
     return {
       ...base,

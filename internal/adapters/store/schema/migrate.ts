@@ -49,8 +49,8 @@ interface MigrateOptions {
 
 /**
  * Migrates, and answers with the names that it applied. Throws Fault `unavailable` with code `database-newer` where the
- * database holds a migration that this code does not know, `database-version` below PostgreSQL 15, `restore-unfinished`
- * where a restore has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
+ * database holds a migration that this code does not know, `database-version` below PostgreSQL 15, `database-encoding` where
+ * it cannot hold every text, `restore-unfinished` where a restore has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
  */
 export async function migrate(
   url: string,
@@ -92,15 +92,28 @@ export async function pendingMigrations(sql: {
 /** Names of this program's own migrations: readiness asks every few seconds, and they do not change while it runs. */
 let shipped: readonly string[] | undefined;
 
+/** Whether a database of this encoding holds what people write. One that keeps bytes as they are goes on where it was begun with. */
+export const holdsText = (encoding: string, isBegun: boolean): boolean =>
+  encoding === 'UTF8' || (encoding === 'SQL_ASCII' && isBegun);
+
 async function requireVersion(client: pg.Client): Promise<void> {
-  const result = await client.query<{ server_version_num: string }>('show server_version_num');
-  const version = Number(result.rows[0]?.server_version_num);
-  if (version >= 150_000) return;
-  throw new Fault(
-    'unavailable',
-    'database-version',
-    `The database is PostgreSQL ${Math.floor(version / 10_000)}; svcd needs 15 or later.`,
+  const { rows } = await client.query<{ version: number; encoding: string; begun: boolean }>(
+    `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding,
+            to_regclass('svc.migrations') is not null as begun`,
   );
+  const { version = 0, encoding = '', begun = false } = rows[0] ?? {};
+  if (version < 150_000)
+    throw new Fault(
+      'unavailable',
+      'database-version',
+      `The database is PostgreSQL ${Math.floor(version / 10_000)}; svcd needs 15 or later.`,
+    );
+  if (!holdsText(encoding, begun))
+    throw new Fault(
+      'unavailable',
+      'database-encoding',
+      `The database is encoded in ${encoding}; svcd needs one in UTF8.`,
+    );
 }
 
 /**
