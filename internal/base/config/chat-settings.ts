@@ -1,17 +1,14 @@
 // The `providers.chat` and `providers.tracker` sections of the SVC_CONFIG file: where these providers answer.
 
 import * as v from 'valibot';
-import { Address } from './address.ts';
+import { Address, HostEntry } from './address.ts';
 import type { ConfigFile } from './file.ts';
 import { providerSection, readSection, requirePublic } from './section.ts';
 
 const Sections = {
   chat: v.strictObject({
     apiUrl: v.optional(Address, 'https://slack.com/api'),
-    /** host, or host:port */
-    fileHosts: v.optional(v.array(v.pipe(v.string(), v.regex(/^[a-z0-9.-]+(:\d{1,5})?$/, 'host or host:port'))), [
-      'files.slack.com',
-    ]),
+    fileHosts: v.optional(v.array(HostEntry), ['files.slack.com']),
   }),
   tracker: v.strictObject({ apiUrl: v.optional(Address, 'https://api.linear.app') }),
 };

@@ -1,7 +1,7 @@
 // The `providers.codehost` section of the SVC_CONFIG file: where the code host answers, and what is downloaded from it.
 
 import * as v from 'valibot';
-import { Address } from './address.ts';
+import { Address, HostEntry } from './address.ts';
 import type { ConfigFile } from './file.ts';
 import { providerSection, readSection, requirePublic } from './section.ts';
 
@@ -10,8 +10,7 @@ const Section = v.strictObject({
   webUrl: v.optional(Address, 'https://github.com'),
   /** The provider's own tool server, for reading what the service does not serve itself. */
   mcpUrl: v.optional(Address),
-  /** host, or host:port */
-  attachmentHosts: v.optional(v.array(v.pipe(v.string(), v.regex(/^[a-z0-9.-]+(:\d{1,5})?$/, 'host or host:port'))), [
+  attachmentHosts: v.optional(v.array(HostEntry), [
     'github.com',
     'private-user-images.githubusercontent.com',
     'user-images.githubusercontent.com',

@@ -239,6 +239,14 @@ describe('configuration', () => {
         'sandboxes: {presets: {node: {rootsf: /x}}}',
         'sandboxes.presets.node.rootsf cannot be used: it is no setting; did you mean sandboxes.presets.node.rootfs?',
       ],
+      [
+        'providers: {codehost: {attachmentHosts: ["files.example:99999"]}}',
+        'providers.codehost.attachmentHosts.0 cannot be used: host or host:port',
+      ],
+      [
+        'providers: {chat: {fileHosts: ["files.example:0"]}}',
+        'providers.chat.fileHosts.0 cannot be used: host or host:port',
+      ],
       ['retention: {colours: 3}', 'retention.colours cannot be used: it is no setting'],
       ['sessions: {max: many}', 'sessions.max cannot be used: Invalid type: Expected number but received "many"'],
     ] as const)

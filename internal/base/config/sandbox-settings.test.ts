@@ -27,6 +27,8 @@ test('a setting of Docker that cannot be used is named', () => {
     [{ host: '10.0.0.1:2375' }, /^sandboxes\.docker cannot be used: a host that is not on loopback needs tls$/],
     [{ socket: 'engine.sock' }, /^sandboxes\.docker\.socket cannot be used: not an absolute path$/],
     [{ host: 'engine' }, /^sandboxes\.docker\.host cannot be used: not host:port$/],
+    [{ host: '127.0.0.1:65536' }, /^sandboxes\.docker\.host cannot be used: not host:port$/],
+    [{ host: '127.0.0.1:0' }, /^sandboxes\.docker\.host cannot be used: not host:port$/],
     [{ socket: '/x', fence: 'maybe' }, /^sandboxes\.docker\.fence cannot be used/],
     [{ socket: '/x', other: 1 }, /^sandboxes\.docker\.other cannot be used/],
   ];

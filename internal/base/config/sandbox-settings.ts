@@ -7,6 +7,7 @@ import type { ResourceLimits } from '../../domain/catalog.ts';
 import { entryShape, isEntry, entriesMax } from '../../domain/host-entry.ts';
 import { type SandboxProviderName, sandboxProviders } from '../../domain/sandbox.ts';
 import { harnessNames, resourceNamePattern } from '../../domain/spec.ts';
+import { hasPort } from './address.ts';
 import type { ConfigFile } from './file.ts';
 import { KubernetesSection, type KubernetesSettings, kubernetesSettings } from './kubernetes-settings.ts';
 import { isHttpAddress, readSection } from './section.ts';
@@ -35,7 +36,13 @@ const isLoopback = (host: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[:
 const Docker = v.pipe(
   v.strictObject({
     socket: v.optional(v.pipe(Path, v.check(isAbsolute, 'not an absolute path'))),
-    host: v.optional(v.pipe(v.string(), v.regex(/^(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'not host:port'))),
+    host: v.optional(
+      v.pipe(
+        v.string(),
+        v.regex(/^(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'not host:port'),
+        v.check(hasPort, 'not host:port'),
+      ),
+    ),
     /** Files with PEM. */
     tls: v.optional(v.strictObject({ ca: Path, cert: Path, key: Path })),
     runtime: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(255))),
