@@ -28,6 +28,7 @@ function sample(text: string, name: string): number | undefined {
 test('the gauges tell how the installation stands, and name nothing that a person has named', async () => {
   const { api } = daemon;
   const { db } = daemon.database;
+  assert.equal(sample(await metrics(), 'svc_secret_next_expiry_seconds'), undefined, 'none expires, so none does now');
   await api('PUT', 'P/secrets/CANARY-secret', {
     value: 'x'.repeat(20),
     expiresAt: new Date(Date.now() + 86_400_000).toISOString(),

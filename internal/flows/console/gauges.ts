@@ -119,7 +119,9 @@ function show(metrics: Metrics, found: Gauges): void {
   all.calls.set({ priced: 'no' }, found.spend.unpriced);
   all.secrets.set({ when: 'expired' }, found.secrets.expired);
   all.secrets.set({ when: 'week' }, found.secrets.week);
-  if (found.secrets.nextSeconds !== null) all.secretSeconds.set(found.secrets.nextSeconds);
+  // Without a label it would be told as 0: one that expires now.
+  if (found.secrets.nextSeconds === null) metrics.registry.removeSingleMetric(names.secretSeconds);
+  else all.secretSeconds.set(found.secrets.nextSeconds);
   for (const role of roleNames) all.daemons.set({ role }, 0);
   for (const { role, count } of found.daemons) all.daemons.set({ role }, count);
 }
