@@ -80,6 +80,17 @@ test('the Kubernetes manifests are those of the published API, a deployment for 
     'app.kubernetes.io/component': 'api',
   });
   assert.deepEqual(of('NetworkPolicy')[0]?.spec?.['policyTypes'], ['Ingress', 'Egress']);
+  // What is asked of a session that another daemon runs is handed on to it, where it listens.
+  const ways = of('NetworkPolicy')[0]?.spec?.['egress'] as unknown as readonly JsonBody[];
+  const listens = Number(/:(\d+)$/.exec(String(Object(config).data['SVC_LISTEN']))?.[1]);
+  assert.ok(
+    ways.some(
+      ({ ports, to }) =>
+        (ports as unknown as readonly { port: number }[]).some(({ port }) => port === listens) &&
+        JSON.stringify(to) === JSON.stringify([{ podSelector: of('NetworkPolicy')[0]?.spec?.['podSelector'] }]),
+    ),
+    'daemons do not reach each other',
+  );
 });
 
 test('the image and the compose file run as nobody special on a root that is read only', () => {
