@@ -225,6 +225,22 @@ test('completion scripts are syntactically right for the shells that are here', 
   }
 });
 
+test('completion scripts know each option by its short name too, where it has one', async () => {
+  const of = async (shell: string): Promise<string> => (await run('completion', shell)).stdout;
+  const [zsh, fish] = [await of('zsh'), await of('fish')];
+  for (const [long, short] of [
+    ['follow', 'f'],
+    ['output', 'o'],
+    ['selector', 'l'],
+    ['watch', 'w'],
+    ['yes', 'y'],
+    ['help', 'h'],
+  ]) {
+    assert.match(zsh, new RegExp(`'\\{--${long},-${short}\\}'\\[`), `zsh: -${short}`);
+    assert.match(fish, new RegExp(` -l ${long} -s ${short} `), `fish: -${short}`);
+  }
+});
+
 test('bash completes commands, second words, options and choices', async () => {
   const { stdout: script } = await run('completion', 'bash');
   const complete = (...words: string[]): string[] => {

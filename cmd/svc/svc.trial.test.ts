@@ -337,6 +337,8 @@ const typed: readonly (readonly [line: string, whole: string])[] = [
   ['svc session list --state wait', 'svc session list --state waiting_permission'],
   ['svc event list --key codehost.pus', 'svc event list --key codehost.push'],
   ['svc repo rel', 'svc repo release'],
+  ['svc event list -o ya', 'svc event list -o yaml'],
+  ['svc session logs -f --js', 'svc session logs -f --json'],
 ];
 
 function isThere(shell: string, t: { diagnostic(text: string): void; skip(text: string): void }): boolean {

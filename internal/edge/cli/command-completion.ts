@@ -221,7 +221,7 @@ ${cases}
 function zshArguments(command: CommandSpec): string {
   const own = new Set(command.options.map((option) => option.name));
   const options = [...command.options, ...globalOptions.filter((option) => !own.has(option.name))];
-  const specs = options.map((option) => `'${zshOption(option, command)}'`);
+  const specs = options.map((option) => zshOption(option, command));
   const args = command.args.map(
     (arg, index) => `'${index + 1}:${arg.name}:${zshAction(arg, namesOfArg(command, arg, index))}'`,
   );
@@ -229,13 +229,16 @@ function zshArguments(command: CommandSpec): string {
 }
 
 function zshOption(option: OptionSpec, command: CommandSpec): string {
-  const head = `${option.type === 'list' ? '*' : ''}--${option.name}[${zshText(option.help)}]`;
-  if (!takesValue(option))
-    return option.type === 'bool' ? `--${option.name}=-[${zshText(option.help)}]::value:(true false)` : head;
-  return `${head}:${option.value ?? 'value'}:${zshAction(option, namesOfOption(command, option))}`.replaceAll(
-    '=V:',
-    '\\=V:',
-  );
+  const help = `[${zshText(option.help)}]`;
+  if (option.type === 'bool') return `'--${option.name}=-${help}::value:(true false)'`;
+  const value = takesValue(option)
+    ? `:${option.value ?? 'value'}:${zshAction(option, namesOfOption(command, option))}`.replaceAll('=V:', '\\=V:')
+    : '';
+  const names = spelt(option);
+  // Either of its names, and after one not the other, but where both may come again.
+  const before = option.type === 'list' ? '*' : `(${names.join(' ')})`;
+  if (names.length > 1) return `'${before}'{${names.join(',')}}'${help}${value}'`;
+  return `'${option.type === 'list' ? '*' : ''}--${option.name}${help}${value}'`;
 }
 
 function zshAction(spec: ArgSpec | OptionSpec, names: ValueKind | undefined): string {
