@@ -63,10 +63,11 @@ export function normalize(body: JsonObject, self: Self): Delivery {
     return ignored(`a delivery of type ${String(textAt(body['type'])).slice(0, 64)} is not in the catalog`);
   }
   const event = objectAt(body['event']);
-  const workspaceId = idAt(body['team_id']) ?? self.workspaceId ?? '';
-  if (self.workspaceId !== undefined && workspaceId !== self.workspaceId) {
+  const workspaces = workspacesIn(body);
+  if (self.workspaceId !== undefined && workspaces.length > 0 && !workspaces.includes(self.workspaceId)) {
     return ignored('the delivery is of another workspace');
   }
+  const workspaceId = self.workspaceId ?? workspaces[0] ?? '';
   const reader = new Reader(body, event, workspaceId, self.botUserId ?? botIn(body));
   const type = textAt(event['type']) ?? '';
   if (type === 'app_mention') return reader.message('chat.message.mentioned', event);
@@ -81,6 +82,13 @@ export function mentionedAs(body: JsonObject, self: Self): string[] | undefined 
   const bot = self.botUserId ?? botIn(body);
   return bot === undefined ? undefined : [bot.toLowerCase()];
 }
+
+/**
+ * The workspaces that a delivery is of, first the one that the service is installed in: in a channel that several share,
+ * `team_id` may be that of whoever spoke.
+ */
+const workspacesIn = (body: JsonObject): string[] =>
+  [...listAt(body['authorizations']).map(objectAt), body].flatMap((one) => idAt(one['team_id']) ?? []);
 
 /** The bot that the delivery was authorised for. */
 function botIn(body: JsonObject): string | undefined {
