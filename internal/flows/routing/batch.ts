@@ -23,6 +23,7 @@ import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, ob
 import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
 import { emptyPlan, isFull, writePlan, writeTexts } from './plan.ts';
 import type { ProjectTriggers, TriggerCache } from './triggers.ts';
+import { unheardOf, unheardReason } from './unheard.ts';
 import { isLoaded, load, openRoutingState } from './routing-state.ts';
 import { noteSpan } from '../../base/trace/trace.ts';
 
@@ -88,6 +89,7 @@ export async function routeBatch(
   if (id !== undefined) return { routed: [], more: true, suspect: { id, at, ends: ends.get(id) ?? 0 } };
   const triggers = await cache.get(tx, tx.projectId, generation);
   const { events, isCut } = await readEvents(ctx, tx, waiting, triggers);
+  const unheard = await unheardOf(tx, events);
   const targets = events.flatMap((event) => [targetIn(event), observedIn(event)]).filter((one) => one !== null);
   const state = await openRoutingState(tx, targets);
   const plan = emptyPlan();
@@ -102,6 +104,12 @@ export async function routeBatch(
     if (event.payload === undefined && event.isWanted) {
       const reason = event.isDamaged ? 'its stored body cannot be read' : 'its body is not kept any more';
       plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
+      continue;
+    }
+    if (unheard.has(event.id)) {
+      plan.settled.push({
+        ...{ eventId: event.id, status: 'unmatched', severity: null, attributions: null, reason: unheardReason },
+      });
       continue;
     }
     failpoint('route.event', event.key);

@@ -163,6 +163,37 @@ export async function subscribersOf(
 }
 
 /**
+ * Of events that came in by connections of the error tracker, those whose subscription is not there any more, or was removed
+ * since: by another one that was made meanwhile they did not come.
+ */
+export async function unsubscribedEvents(
+  tx: Sql,
+  events: readonly {
+    readonly id: string;
+    readonly connectionId: string;
+    readonly errtrackProjectId: string;
+    readonly at: Date;
+  }[],
+): Promise<string[]> {
+  const { rows } = await tx.query<{ id: string }>(
+    `select e.id from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[]) as e (id, connection, project, at)
+      where not exists (
+        select from svc.connections c join svc.errtrack_subscriptions s on s.project_id = c.project_id
+            and s.grant_id::text = c.config ->> 'grantId' and s.errtrack_project_id = e.project
+         where c.id = e.connection
+        having bool_or(s.enabled) and not bool_or(not s.enabled and s.updated_at >= e.at))`,
+    [
+      events.map((event) => event.id),
+      events.map((event) => event.connectionId),
+      events.map((event) => event.errtrackProjectId),
+      events.map((event) => event.at),
+    ],
+    'unsubscribed-events',
+  );
+  return rows.map((row) => row.id);
+}
+
+/**
  * Makes the selection of a project at a grant what is given: what stays keeps its identity, what goes is disabled under a
  * new generation, what comes is a new row. Call under the project's lock.
  */

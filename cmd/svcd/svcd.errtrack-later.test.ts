@@ -1,0 +1,70 @@
+// What comes late for a connection of the error tracker: a delivery that was not routed yet when its project gave it up, and a
+// secret of the application that was wrong for a while.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '../../internal/flows/session-host/host-crash-testkit.ts';
+import { type ErrtrackBench, organization, projectsPath, setupPath, startErrtrackBench } from './errtrack-testkit.ts';
+
+describe('a connection of the error tracker, later', () => {
+  let at: ErrtrackBench;
+  before(async () => {
+    at = await startErrtrackBench();
+  });
+  after(() => at.stop());
+
+  it('lets nobody hear of what waited when its subscription was removed, and of what comes by the next one', async () => {
+    const org = organization(2);
+    const consent = at.simulator.consent(org);
+    const { id, state } = await at.start();
+    await at.callback(state, consent);
+    const [kept, given] = org.projects;
+    const recipients = org.projects.map((one) => ({ projectId: at.projectId, errtrackProjectId: one.id }));
+    const { body } = await at.daemon.api('PUT', `${setupPath}/${id}/recipients`, { recipients });
+    const selects = async (...ids: readonly unknown[]) => {
+      const asked = { ...at.scope, providerGrantId: body['providerGrantId'], errtrackProjectIds: ids };
+      assert.equal((await at.daemon.api('PUT', projectsPath, asked)).status, 200);
+    };
+    const routing = { kind: 'spawn' };
+    await at.bench.apply({ hears: { triggers: [{ event: 'svc.errtrack.issue.created', routing }] } });
+    const send = async (project: unknown, issue: string): Promise<string> => {
+      const installation = { uuid: consent.installationId };
+      const data = { issue: { id: issue, project, title: issue } };
+      const sent = at.simulator.webhook('issue', { action: 'created', installation, data });
+      const answer = await fetch(`${at.daemon.url}/api/v1/intake/errtrack`, { method: 'POST', ...sent });
+      assert.equal(answer.status, 202);
+      return String(((await answer.json()) as { eventRecordId?: string }).eventRecordId);
+    };
+    const ended = async (event: string) => {
+      const read = async () => (await at.daemon.api('GET', `P/events/${event}`)).body;
+      await eventually('it is routed', async () => String((await read())['routerStatus']) !== 'pending');
+      const { routerStatus, reason, routes } = await read();
+      return [routerStatus, reason, (routes as unknown as unknown[]).length] as unknown[];
+    };
+    const removed = 'the project’s subscription was removed before it was routed';
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+    const { promise: over, resolve: end } = Promise.withResolvers<void>();
+    // Routing waits, as where a backlog is before it.
+    const holding = at.daemon.ctx.db.tx(async (tx) => {
+      await tx.query(`select pg_advisory_xact_lock(hashtextextended('svc.routing:' || $1::text, 0))`, [at.projectId]);
+      begin();
+      await over;
+    });
+    await begun;
+    const [stays, goes] = [await send(kept, '1'), await send(given, '2')];
+    await selects(kept?.id);
+    await selects(kept?.id, given?.id);
+    const later = await send(given, '3');
+    end();
+    await holding;
+    assert.deepEqual(await ended(stays), ['routed', undefined, 1]);
+    assert.deepEqual(await ended(goes), ['unmatched', removed, 0]);
+    assert.deepEqual(await ended(later), ['routed', undefined, 1]);
+    // A replay is asked for by a person, of what the project has: while it is subscribed to it.
+    const replayed = (await at.daemon.api('POST', `P/events/${goes}/replay`)).body['eventRecordId'];
+    assert.deepEqual(await ended(String(replayed)), ['routed', undefined, 1]);
+    await selects();
+    const again = (await at.daemon.api('POST', `P/events/${goes}/replay`)).body['eventRecordId'];
+    assert.deepEqual(await ended(String(again)), ['unmatched', removed, 0]);
+  });
+});
