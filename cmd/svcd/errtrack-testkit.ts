@@ -35,6 +35,8 @@ export interface ErrtrackBench {
   readonly orgId: string;
   readonly projectId: string;
   readonly second: string;
+  /** Holds the application's secret. */
+  readonly secretFile: string;
   readonly scope: { readonly organizationId: string; readonly projectId: string };
   start(more?: object): Promise<{ readonly id: string; readonly state: string; readonly body: JsonBody }>;
   callback(state: string, consent: Consent): Promise<ApiAnswer>;
@@ -55,6 +57,7 @@ export async function startErrtrackBench(): Promise<ErrtrackBench> {
   const scope = { organizationId: orgId, projectId };
   return {
     ...{ simulator, bench, daemon, orgId, projectId, scope, second: String(made.body['id']) },
+    secretFile: join(dir, 'secret'),
     async start(more = {}) {
       const { status, body, headers } = await daemon.api('POST', setupPath, { ...scope, ...more });
       assert.equal(status, 201, JSON.stringify(body));

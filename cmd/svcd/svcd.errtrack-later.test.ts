@@ -2,8 +2,10 @@
 // secret of the application that was wrong for a while.
 
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '../../internal/flows/session-host/host-crash-testkit.ts';
+import { ErrtrackSimulator } from '../../internal/base/testkit/errtrack-provider.ts';
 import { type ErrtrackBench, organization, projectsPath, setupPath, startErrtrackBench } from './errtrack-testkit.ts';
 
 describe('a connection of the error tracker, later', () => {
@@ -12,6 +14,34 @@ describe('a connection of the error tracker, later', () => {
     at = await startErrtrackBench();
   });
   after(() => at.stop());
+
+  it('goes on once the secret of the application is set right: that was refused, and not the credential', async () => {
+    const org = organization(1);
+    const consent = at.simulator.consent(org);
+    const { body } = await at.callback((await at.start()).state, consent);
+    const { name } = (await at.options()).find((one) => one.id === String(body['providerGrantId'])) ?? assert.fail();
+    at.simulator.issues.set('90', { id: '90', shortId: 'API-90', project: org.projects[0], title: 'T' });
+    await at.bench.apply({
+      refresher: { tools: { errors: { kind: 'connection', provider: 'errtrack', connection: name } } },
+    });
+    const seat = await at.bench.start('refresher');
+    const read = () => seat.call('get_issue_details', { issue: '90' }, 'errors');
+    const expiresIn = (minutes: number) =>
+      at.daemon.ctx.db.query(
+        `update svc.errtrack_grants set token_expires_at = now() + make_interval(mins => $2::int) where installation_id = $1::uuid`,
+        [consent.installationId, minutes],
+      );
+    writeFileSync(at.secretFile, 'another-secret\n');
+    await expiresIn(10);
+    const meanwhile = await read();
+    assert.equal(meanwhile.isError, false, meanwhile.text);
+    await expiresIn(-1);
+    assert.match((await read()).text, /^credential-refused: .*client secret/);
+    writeFileSync(at.secretFile, `${ErrtrackSimulator.clientSecret}\n`);
+    const after = await read();
+    assert.equal(after.isError, false, after.text);
+    assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 1);
+  });
 
   it('lets nobody hear of what waited when its subscription was removed, and of what comes by the next one', async () => {
     const org = organization(2);

@@ -75,7 +75,9 @@ export async function accessToken(
   try {
     return await refreshed(ctx, grant, grant.generation);
   } catch (error) {
-    if (!(error instanceof Fault) || error.kind !== 'rate_limited' || left <= 0) throw error;
+    // What did nothing there leaves what there is.
+    const isAsBefore = error instanceof Fault && ['rate-limited', 'credential-refused'].includes(error.code);
+    if (!isAsBefore || left <= 0) throw error;
     return present();
   }
 }
@@ -122,6 +124,15 @@ async function refresh(
   if (result.outcome === 'limited') {
     await ctx.db.tx((tx) => endRefresh(tx, at, { status: 'ready' }));
     throw new Fault('rate_limited', 'rate-limited', 'The error tracker asks to wait; try again later.');
+  }
+  if (result.outcome === 'client-refused') {
+    await ctx.db.tx((tx) => endRefresh(tx, at, { status: 'ready' }));
+    ctx.runtime.log.error({ grant: grant.id }, 'errtrack.client_refused');
+    throw new Fault(
+      'unavailable',
+      'credential-refused',
+      'The error tracker does not take the client secret of this installation: an operator has to set it right (providers.errtrack).',
+    );
   }
   if (result.outcome !== 'done') {
     const status = result.outcome === 'refused' ? 'revoked' : 'uncertain';

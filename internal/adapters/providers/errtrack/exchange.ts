@@ -2,7 +2,7 @@
 // and the confirmation of an installation. A refusal is known only where the provider can have done nothing; an error
 // of its own, a lost or unreadable answer, and a slow refusal (it gives those for healthy installations too) are unknown.
 
-import { endlessMs, objectAt } from '../../../domain/fields.ts';
+import { endlessMs, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
 import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf } from './request.ts';
 
@@ -14,8 +14,8 @@ export type Exchanged =
       readonly expiresAt: Date;
     }
   | { readonly outcome: 'refused'; readonly status: number }
-  /** Too many callers: nothing was done, and what was sent is as good as before. */
-  | { readonly outcome: 'limited' }
+  /** Too many callers, or not the application's secret: nothing was done, and what was sent is as good as before. */
+  | { readonly outcome: 'limited' | 'client-refused' }
   | { readonly outcome: 'unknown' };
 export type Confirmed =
   | { readonly outcome: 'done' }
@@ -61,7 +61,8 @@ async function grant(
     return { outcome: 'unknown' };
   }
   if (answer.status === 429) return { outcome: 'limited' };
-  if (isRefusal(answer)) return { outcome: 'refused', status: answer.status };
+  if (isRefusal(answer))
+    return ofClient(answer) ? { outcome: 'client-refused' } : { outcome: 'refused', status: answer.status };
   if (answer.status !== 201 && answer.status !== 200) return { outcome: 'unknown' };
   const { token, refreshToken, expiresAt } = objectAt(jsonOf(answer.text) as Json);
   const until = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN;
@@ -75,6 +76,12 @@ const isToken = (value: unknown): value is string =>
 
 const isRefusal = ({ status, ms }: ErrtrackAnswer): boolean =>
   status >= 400 && status < 500 && status !== 408 && ms < slowMs;
+
+/** It looks at what it was sent behind who sends it. */
+function ofClient({ status, text }: ErrtrackAnswer): boolean {
+  const { detail, error } = objectAt(jsonOf(text) as Json);
+  return status === 401 && /^invalid client id/i.test(textAt(detail) ?? textAt(error) ?? '');
+}
 
 /** Says to the provider that the installation is taken up. */
 export async function confirmInstallation(
