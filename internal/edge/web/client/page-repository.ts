@@ -78,6 +78,15 @@ function Who(props: { readonly place: Place; readonly name: string; readonly ver
   )}</ul></div>`;
 }
 
+/** Whether git is what runs, as far as that is known: of what cannot be read it is told as it was. */
+function InSync({ one, isSame }: { readonly one: Repository; readonly isSame: boolean }): Markup {
+  if (one.seenCommit === null) return html`<${Status} kind="wait" text="What git has was not read yet." />`;
+  if (!isSame) return html`<${Status} kind="wait" text="What git has is not what runs." />`;
+  return one.condition === null
+    ? html`<${Status} kind="good" text="What git has is what runs." />`
+    : html`<${Status} kind="wait" text="What git had when it was last read is what runs." />`;
+}
+
 export function Page({ place, id }: PageProps): Markup {
   const path = `${place.api}/repositories/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<Repository>('GET', path, { signal }), path);
@@ -102,7 +111,7 @@ export function Page({ place, id }: PageProps): Markup {
       one === undefined
         ? html`<${Reading} error=${read.error} />`
         : html`<div>
-      <p>${isSame ? html`<${Status} kind="good" text="What git has is what runs." />` : html`<${Status} kind="wait" text="What git has is not what runs." />`}</p>
+      <p data-testid="in-sync"><${InSync} one=${one} isSame=${isSame} /></p>
       <${Facts} of=${[
         ['runs', withAbout(one.appliedCommit)],
         ['git has', isSame ? undefined : withAbout(one.seenCommit)],

@@ -1,0 +1,63 @@
+// What pages say is so, in a real browser: of times, of numbers, of what git has, and of how much of it is shown.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, root, signInOn, until } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+let dir: string;
+
+const hook = (endpoint: string, auth: string): string =>
+  `- { event: webhook.received, endpoint: ${endpoint}, auth: ${auth}, where: { $.id: 12345678901234567890 }, routing: { kind: spawn } }\n`;
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-words-'));
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
+  browser = await startBrowser();
+  const { api } = daemon;
+  assert.ok((await api('PUT', 'P/secrets/hook', { value: 'sesame' })).status < 300);
+  const triggers = `triggers:\n${hook('reports', '{ kind: none }')}${hook('signed', '{ kind: hmac_sha256, secretRef: hook }')}${hook('held', '{ kind: bearer_token, secretRef: hook }')}`;
+  const files = [{ path: '.svc/agents/triage.yaml', content: agentText('triage', 'Sort.', triggers) }];
+  assert.equal((await api('POST', 'P/apply', { files })).status, 200);
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const signedIn = async (path: string) => {
+  const context = await browser.open();
+  return { context, ...(await signInOn(context, daemon, `${root}/${path}`, {})) };
+};
+test('of a repository that cannot be read it is not said that git has what runs', async () => {
+  const fleet = join(dir, 'fleet');
+  mkdirSync(join(fleet, '.svc/agents'), { recursive: true });
+  writeFileSync(join(fleet, '.svc/agents/review.yaml'), agentText('review', 'Review.'));
+  const { api } = daemon;
+  assert.equal((await api('POST', 'P/repositories', { name: 'fleet', path: fleet })).status, 201);
+  const is = (what: string, look: (one: { [name: string]: unknown }) => boolean) =>
+    until(what, async () => {
+      const { body } = await api('GET', 'P/repositories/fleet');
+      return look(body as unknown as { [name: string]: unknown }) ? true : undefined;
+    });
+  await is('what was applied', ({ appliedCommit }) => appliedCommit !== null);
+  const { page, context } = await signedIn('repositories/fleet');
+  await at(page, 'in-sync').filter({ hasText: 'What git has is what runs.' }).waitFor();
+  rmSync(fleet, { recursive: true });
+  await api('POST', 'P/repositories/fleet/sync');
+  await is('what is wrong', ({ condition }) => condition !== null);
+  await page.reload();
+  await at(page, 'in-sync').filter({ hasText: 'What git had when it was last read is what runs.' }).waitFor();
+  const asleep = { name: 'asleep', path: fleet, suspended: true };
+  assert.equal((await api('POST', 'P/repositories', asleep)).status, 201);
+  await page.goto(`${daemon.url}${root}/repositories/asleep`);
+  await at(page, 'in-sync').filter({ hasText: 'What git has was not read yet.' }).waitFor();
+  await context.close();
+});
