@@ -36,6 +36,33 @@ const signedIn = async (path: string) => {
   const context = await browser.open();
   return { context, ...(await signInOn(context, daemon, `${root}/${path}`, {})) };
 };
+async function post(endpoint: string, body: string, headers = {}): Promise<string> {
+  const { body: found } = await daemon.api('GET', `P/endpoints/${endpoint}`);
+  const answer = await fetch(String(found['ingestUrl']), { method: 'POST', body, headers });
+  assert.equal(answer.status, 202);
+  return ((await answer.json()) as { eventRecordId: string }).eventRecordId;
+}
+
+test('what is one day away and more is told in hours, until it is two', async () => {
+  const id = await post('reports', '{"id":2}');
+  const { page, context } = await signedIn('events');
+  const time = at(page, `row-event-${id}`).locator('time');
+  for (const [hours, told] of [
+    [23, '23 hours ago'],
+    [47, '47 hours ago'],
+    [49, '2 days ago'],
+  ] as const) {
+    await daemon.ctx.db.query(
+      `update svc.events set received_at = now() - make_interval(hours => $2::int, mins => 1) where id = $1::uuid`,
+      [id, hours],
+    );
+    await page.reload();
+    await time.waitFor();
+    assert.equal(await time.innerText(), told);
+  }
+  await context.close();
+});
+
 test('of a repository that cannot be read it is not said that git has what runs', async () => {
   const fleet = join(dir, 'fleet');
   mkdirSync(join(fleet, '.svc/agents'), { recursive: true });

@@ -114,11 +114,12 @@ const wait = /^(held|pending|queued|warning|starting|suspended|waits|waiting|res
 export const kindOf = (word: string): StatusKind =>
   bad.test(word) ? 'bad' : good.test(word) ? 'good' : wait.test(word) ? 'wait' : 'off';
 
-const steps: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-  ['second', 1_000],
+/** A unit, its size, and from when on it is used: a day is none of the calendar, so what is one day away is told in hours. */
+const steps: readonly (readonly [Intl.RelativeTimeFormatUnit, number, number])[] = [
+  ['day', 86_400_000, 172_800_000],
+  ['hour', 3_600_000, 3_600_000],
+  ['minute', 60_000, 60_000],
+  ['second', 1_000, 1_000],
 ];
 
 const zoneItem = 'svc.zone';
@@ -202,7 +203,7 @@ export function Time(props: { readonly at: string; readonly isShort?: boolean })
   useClock();
   const ms = Date.parse(props.at) - Date.now();
   if (Number.isNaN(ms)) return html`<span>${props.at}</span>`;
-  const [unit, size] = steps.find(([, each]) => Math.abs(ms) >= each) ?? (['second', 1_000] as const);
+  const [unit, size] = steps.find(([, , from]) => Math.abs(ms) >= from) ?? (['second', 1_000] as const);
   const text = relative[props.isShort === true ? 'narrow' : 'long'].format(Math.trunc(ms / size), unit);
   const whole = absolute(props.at);
   return html`<time dateTime=${props.at} title=${whole} data-at=${whole} tabIndex=${0}>${text}</time>`;
