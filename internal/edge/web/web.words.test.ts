@@ -88,3 +88,13 @@ test('of a repository that cannot be read it is not said that git has what runs'
   await at(page, 'in-sync').filter({ hasText: 'What git has was not read yet.' }).waitFor();
   await context.close();
 });
+
+test('a page has the title of what it shows, the list of projects too', async () => {
+  const { page, context } = await signedIn('events');
+  await at(page, 'page-events').waitFor();
+  assert.equal(await page.title(), 'Events · default · svc');
+  await page.goto(`${daemon.url}/`);
+  await at(page, 'page-projects').waitFor();
+  assert.equal(await page.title(), 'Projects · svc');
+  await context.close();
+});

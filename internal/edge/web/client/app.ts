@@ -163,8 +163,8 @@ function PageOf(props: {
   return html`<${component} key=${`${place.api} ${row.name} ${id}`} place=${place} id=${id} query=${new URLSearchParams(props.search)} />`;
 }
 
-const titleOf = (row: PageRow | undefined, address: Address): string =>
-  [address.id, row?.title ?? '', address.project, 'svc'].filter((part) => part !== '').join(' · ');
+const titleOf = (row: PageRow | undefined, { org, project, id }: Address): string =>
+  (org === '' ? ['Projects', 'svc'] : [id, row?.title ?? '', project, 'svc']).filter((part) => part !== '').join(' · ');
 
 function useKeys(place: Place | undefined, address: Address, open: (what: 'find' | 'keys') => void): void {
   // Before the page is painted: what is seen takes keys.
