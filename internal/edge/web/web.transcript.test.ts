@@ -88,3 +88,26 @@ test('what is said to a session that waits stands in its transcript', async () =
   await at(page, 'transcript').getByText('and what of this?', { exact: true }).waitFor({ timeout: 20_000 });
   await context.close();
 });
+
+test('a file that is not given says why, by which request, and what to do', async () => {
+  const id = await talked(1);
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  await page.route('**/files?limit=200', (route) =>
+    route.fulfill({
+      json: { items: [{ path: 'report.txt', size: 3, sha256: null, refused: null }], nextCursor: null },
+    }),
+  );
+  await page.route('**/files/report.txt', (route) =>
+    route.fulfill({
+      status: 404,
+      json: { status: 404, code: 'file-not-found', detail: 'There is no such file.', requestId: 'r-7' },
+    }),
+  );
+  await page.reload();
+  await page.locator('summary', { hasText: 'Files 1' }).click();
+  await page.getByRole('button', { name: 'report.txt' }).click();
+  const told = await at(page, 'failure').innerText();
+  assert.match(told, /^file-not-found There is no such file\.\s+It may have been deleted meanwhile.* Request r-7/);
+  await context.close();
+});

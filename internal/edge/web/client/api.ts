@@ -102,9 +102,23 @@ export async function call<T>(method: string, path: string, options: CallOptions
   const asked = method === 'GET' ? early.get(path) : undefined;
   early.delete(path);
   if (asked !== undefined) return asked as Promise<T>;
+  return ask(method, path, options, async (response) =>
+    response.status === 204 ? undefined : await response.json(),
+  ) as Promise<T>;
+}
+
+/** The same for a file. */
+export const callFile = (path: string): Promise<Blob> => ask('GET', path, {}, (response) => response.blob());
+
+async function ask<T>(
+  method: string,
+  path: string,
+  options: CallOptions,
+  read: (response: Response) => Promise<T>,
+): Promise<T> {
   inFlight += 1;
   try {
-    return await answered<T>(method, path, options);
+    return await read(await answered(method, path, options));
   } catch (error) {
     // What `fetch` throws says nothing but that.
     throw error instanceof TypeError ? new UnreachedError(method === 'GET') : error;
@@ -114,7 +128,7 @@ export async function call<T>(method: string, path: string, options: CallOptions
   }
 }
 
-async function answered<T>(method: string, path: string, options: CallOptions): Promise<T> {
+async function answered(method: string, path: string, options: CallOptions): Promise<Response> {
   let response = await send(method, path, options);
   if (response.status === 401 && (await fetchKey())) response = await send(method, path, options);
   // A page that shows something keeps it: that the session is over is said in its head, with the way back in.
@@ -125,11 +139,11 @@ async function answered<T>(method: string, path: string, options: CallOptions): 
   }
   if (response.status === 401) {
     location.replace(signinAddress());
-    return new Promise<T>(() => undefined);
+    return new Promise<Response>(() => undefined);
   }
   if (!response.ok) throw await problemOf(response);
   hasAnswered = true;
-  return (response.status === 204 ? undefined : await response.json()) as T;
+  return response;
 }
 
 /**

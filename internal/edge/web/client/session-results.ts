@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { SessionDiff, SessionFile } from '../../../../schemas/api/sessions.ts';
-import { call, fetchApi } from './api.ts';
+import { call, callFile } from './api.ts';
 import { shell } from './command.ts';
 import { Command, Failure, html, type Markup, Reading, Table, useRead } from './kit.ts';
 import { bytes } from './numbers.ts';
@@ -16,9 +16,7 @@ interface Props {
 
 /** Saves what a link cannot: a download needs the key of the session beside the cookie. */
 async function save(address: string, name: string): Promise<void> {
-  const response = await fetchApi(address);
-  if (!response.ok) throw new Error(`The service answered ${response.status}.`);
-  const url = URL.createObjectURL(await response.blob());
+  const url = URL.createObjectURL(await callFile(address));
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
