@@ -43,6 +43,22 @@ async function post(endpoint: string, body: string, headers = {}): Promise<strin
   return ((await answer.json()) as { eventRecordId: string }).eventRecordId;
 }
 
+test('a number that a double does not hold is shown, found and copied with its digits', async () => {
+  const body = '{"id":12345678901234567890,"price":10.50,"count":3}';
+  const id = await post('reports', body);
+  const { page, context } = await signedIn(`events/${id}`);
+  await at(page, 'clause').first().waitFor();
+  assert.match(await at(page, 'payload').innerText(), /"id": 12345678901234567890,\s+"price": 10\.50,\s+"count": 3/);
+  assert.match(
+    await at(page, 'clause').first().innerText(),
+    /^\$\.id is "12345678901234567890" found 12345678901234567890/,
+  );
+  const where = await at(page, 'copy-where').getAttribute('title');
+  assert.match(where ?? '', /"\$\.id": 12345678901234567890\n {2}"\$\.price": 10\.50\n {2}"\$\.count": 3/);
+  assert.match((await at(page, 'copy-curl').getAttribute('title')) ?? '', /"id":12345678901234567890,"price":10\.50/);
+  await context.close();
+});
+
 test('what is one day away and more is told in hours, until it is two', async () => {
   const id = await post('reports', '{"id":2}');
   const { page, context } = await signedIn('events');

@@ -26,6 +26,26 @@ export class UnreachedError extends Error {
   }
 }
 
+/** The language's raw JSON values, which the type library does not know yet, and an older browser does not, either. */
+const raw = JSON as unknown as { rawJSON?(text: string): object; isRawJSON?(value: unknown): boolean };
+
+/** A number of an answer that a double does not hold: it is kept by its digits, which `JSON.stringify` gives back. */
+export const isExactNumber = (value: unknown): boolean => raw.isRawJSON?.(value) === true;
+
+/** What may be such a number: 16 digits or more, or an exponent. That it may also stand in a string costs time alone. */
+const suspect = /[:,[]\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
+
+/** Reads JSON as the service wrote it: payloads hold numbers that a double would show as others. */
+function parsed(text: string): unknown {
+  const keep = raw.rawJSON;
+  if (keep === undefined || !suspect.test(text)) return JSON.parse(text);
+  const revive = (_key: string, value: unknown, context?: { readonly source?: string }): unknown =>
+    typeof value !== 'number' || context?.source === undefined || context.source === String(value)
+      ? value
+      : keep(context.source);
+  return JSON.parse(text, revive);
+}
+
 /** What passes by itself: the same reading may be answered a moment later. */
 export const isPassing = (error: unknown): boolean =>
   error instanceof UnreachedError || (error instanceof ApiError && error.problem.status === 503);
@@ -103,7 +123,7 @@ export async function call<T>(method: string, path: string, options: CallOptions
   early.delete(path);
   if (asked !== undefined) return asked as Promise<T>;
   return ask(method, path, options, async (response) =>
-    response.status === 204 ? undefined : await response.json(),
+    response.status === 204 ? undefined : parsed(await response.text()),
   ) as Promise<T>;
 }
 

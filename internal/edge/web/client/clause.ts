@@ -1,6 +1,7 @@
 // A clause of a trigger's `where` as a sentence, and what was found in its place.
 
 import type { ExplainedClause } from '../../../../schemas/api/triggers.ts';
+import { isExactNumber } from './api.ts';
 import { beginning, html, type Markup, Status } from './kit.ts';
 
 const shown = 200;
@@ -12,7 +13,7 @@ function jsonText(value: unknown): string {
 
 /** `contains "bug"`, `is "high"` (docs/reference/where.md#clauses). */
 export function clauseText(clause: unknown): string {
-  if (clause === null || typeof clause !== 'object') return `is ${jsonText(clause)}`;
+  if (clause === null || typeof clause !== 'object' || isExactNumber(clause)) return `is ${jsonText(clause)}`;
   const [operator, operand] = Object.entries(clause as { readonly [operator: string]: unknown })[0] ?? ['', undefined];
   const list = Array.isArray(operand) ? operand.map(jsonText).join(', ') : jsonText(operand);
   const said: { readonly [operator: string]: string } = {

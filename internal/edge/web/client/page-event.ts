@@ -2,7 +2,7 @@
 
 import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
 import { Action } from './action.ts';
-import { call } from './api.ts';
+import { call, isExactNumber } from './api.ts';
 import { Clause } from './clause.ts';
 import { shell } from './command.ts';
 import { Facts, Json } from './detail.ts';
@@ -20,11 +20,12 @@ function asWhere(payload: unknown): string {
   const lines: string[] = [];
   const walk = (value: unknown, path: string, depth: number): void => {
     if (lines.length >= 40) return;
-    if (typeof value === 'object' && value !== null && !Array.isArray(value) && depth < 4) {
+    const isExact = isExactNumber(value);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value) && !isExact && depth < 4) {
       // What has a dot in it, or spaces around it, no path can name.
       for (const [key, one] of Object.entries(value))
         if (key !== '' && !key.includes('.') && key.trim() === key) walk(one, `${path}.${key}`, depth + 1);
-    } else if (['string', 'number', 'boolean'].includes(typeof value))
+    } else if (isExact || ['string', 'number', 'boolean'].includes(typeof value))
       lines.push(`  ${JSON.stringify(path)}: ${JSON.stringify(value)}`);
   };
   walk(payload, '$', 0);
