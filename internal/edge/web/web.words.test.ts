@@ -59,6 +59,21 @@ test('a number that a double does not hold is shown, found and copied with its d
   await context.close();
 });
 
+test('the command that posts an event again proves it as its endpoint asks', async () => {
+  const id = await post('held', '{"id":1}', { authorization: 'Bearer sesame' });
+  const { page, context } = await signedIn(`events/${id}`);
+  const curl = at(page, 'copy-curl');
+  await page.locator('[data-testid="copy-curl"][title*="webhook-endpoints"]').waitFor();
+  assert.match((await curl.getAttribute('title')) ?? '', / -H "authorization: Bearer \$SECRET" --data '\{"id":1\}'/);
+  // Without its body there is nothing to post again, and nothing to match.
+  await daemon.ctx.db.query('delete from svc.event_bodies where event_id = $1::uuid', [id]);
+  await page.reload();
+  await page.getByText('Retention has taken the body.').waitFor();
+  assert.equal(await curl.count(), 0);
+  assert.equal(await at(page, 'replay').count(), 0);
+  await context.close();
+});
+
 test('what is one day away and more is told in hours, until it is two', async () => {
   const id = await post('reports', '{"id":2}');
   const { page, context } = await signedIn('events');

@@ -9,6 +9,7 @@ import { asked, because } from './dry-run.ts';
 import { Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
 import { navigate, type PageProps, pageHref, type Place } from './pages.ts';
+import { proven } from './proof.ts';
 
 const list: List<Endpoint> = {
   page: 'endpoints',
@@ -49,10 +50,11 @@ function Reserve({ place }: { readonly place: Place }): Markup {
 /** What a caller types, with the proof that the endpoint asks for; secrets by name alone. */
 function curlOf({ ingestUrl, auth }: Endpoint): string {
   const body = `'{"event":"example","dedupKey":"1"}'`;
-  const plain = `curl -sS ${ingestUrl} -H 'content-type: application/json'`;
-  if (auth?.kind === 'bearer_token') return `${plain} -H "authorization: Bearer $SECRET" -d ${body}`;
-  if (auth?.kind !== 'hmac_sha256') return `${plain} -d ${body}`;
-  return `BODY=${body}; ${plain} -H "x-svc-signature-256: $(printf %s "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f1)" -d "$BODY"`;
+  return proven(
+    auth,
+    body,
+    (data, proof) => `curl -sS ${ingestUrl} -H 'content-type: application/json'${proof} -d ${data}`,
+  );
 }
 
 /** What a proof does not say. */

@@ -1,5 +1,6 @@
 // One event and the reason for every decision on it: each trigger, each clause, what was found in its place.
 
+import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
 import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
 import { Action } from './action.ts';
 import { call, isExactNumber } from './api.ts';
@@ -9,6 +10,7 @@ import { Facts, Json } from './detail.ts';
 import { Clock, Command, Copy, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
+import { proven } from './proof.ts';
 
 interface Explained {
   readonly triggers: readonly EventExplanation[];
@@ -34,9 +36,14 @@ function asWhere(payload: unknown): string {
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** A request that brings the same in again: to its endpoint where it came by one, else as a replay. */
-function asCurl(place: Place, event: Event, ingestUrl: string | undefined): string {
-  if (ingestUrl !== undefined)
-    return `curl -X POST -H 'content-type: application/json' --data ${quoted(JSON.stringify(event.payload))} ${quoted(ingestUrl)}`;
+function asCurl(place: Place, event: Event, endpoint: Pick<Endpoint, 'ingestUrl' | 'auth'> | undefined): string {
+  if (endpoint !== undefined)
+    return proven(
+      endpoint.auth,
+      quoted(JSON.stringify(event.payload)),
+      (body, proof) =>
+        `curl -X POST -H 'content-type: application/json'${proof} --data ${body} ${quoted(endpoint.ingestUrl)}`,
+    );
   return `curl -X POST -H "authorization: Bearer $SVC_TOKEN" ${quoted(`${location.origin}${place.api}/events/${event.id}/replay`)}`;
 }
 
@@ -88,11 +95,7 @@ export function Page({ place, id }: PageProps): Markup {
     async (signal) =>
       event?.endpoint === undefined
         ? undefined
-        : (
-            await call<{ ingestUrl: string }>('GET', `${place.api}/endpoints/${encodeURIComponent(event.endpoint)}`, {
-              signal,
-            })
-          ).ingestUrl,
+        : call<Endpoint>('GET', `${place.api}/endpoints/${encodeURIComponent(event.endpoint)}`, { signal }),
     `${path} ${event?.endpoint ?? ''}`,
   );
   useLive(
@@ -130,11 +133,15 @@ export function Page({ place, id }: PageProps): Markup {
       ]} />
       <h2>Why</h2>
       ${why.value === undefined ? null : html`<${Decisions} place=${place} explained=${why.value} event=${event} />`}
-      <div class="actions"><h2>Payload</h2>
-              <${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${shell`svc event replay ${id}`} run=${replay} />
+      ${
+        event.payload === null
+          ? html`<div><h2>Payload</h2><p class="empty">Retention has taken the body.</p></div>`
+          : html`<div><div class="actions"><h2>Payload</h2>
+        <${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${shell`svc event replay ${id}`} run=${replay} />
         <${Copy} text=${asWhere(event.payload)} label="Copy as where" testId="copy-where" />
         <${Copy} text=${asCurl(place, event, endpoint.value)} label="Copy curl" testId="copy-curl" /></div>
-      ${event.payload === null ? html`<p class="empty">Retention has taken the body.</p>` : html`<${Json} value=${event.payload} label="Payload" testId="payload" />`}</div>`
+      <${Json} value=${event.payload} label="Payload" testId="payload" /></div>`
+      }</div>`
     }
   </section>`;
 }
