@@ -129,3 +129,14 @@ test('a page has the title of what it shows, the list of projects too', async ()
   assert.equal(await page.title(), 'Projects · svc');
   await context.close();
 });
+
+test('a trigger is explained by the latest events of its own endpoint, however many came in by others', async () => {
+  const id = await post('reports', '{"id":7}');
+  for (let n = 0; n < 6; n += 1) await post('held', '{"id":8}', { authorization: 'Bearer sesame' });
+  const { page, context } = await signedIn('triggers/triage-0');
+  await at(page, 'decision').first().waitFor();
+  const latest = page.locator('ul.decisions > li > p a').first();
+  assert.ok((await latest.getAttribute('href'))?.endsWith(`/events/${id}`));
+  assert.equal(await page.getByText('came in elsewhere').count(), 0);
+  await context.close();
+});

@@ -20,12 +20,14 @@ interface Judged {
 }
 
 async function judge(place: Place, trigger: OneTrigger, signal: AbortSignal): Promise<readonly Judged[]> {
-  const key = encodeURIComponent(trigger.event);
-  const { items } = await call<{ items: readonly Event[] }>(
-    'GET',
-    `${place.api}/events?view=row&limit=${explained}&key=${key}`,
-    { signal },
-  );
+  const { event: key, endpoint } = trigger;
+  const query = new URLSearchParams({
+    view: 'row',
+    limit: String(explained),
+    key,
+    ...(endpoint !== undefined && { endpoint }),
+  });
+  const { items } = await call<{ items: readonly Event[] }>('GET', `${place.api}/events?${query}`, { signal });
   return Promise.all(
     items.map(async (event) => {
       const path = `${place.api}/events/${event.id}/explain`;
