@@ -35,6 +35,35 @@ test('a slash too many at the end leads to the page, with what was asked of it',
     assert.equal((await get(path))[0], 404, path);
 });
 
+test('what comes after signing in with a token is a page of this service, too', async () => {
+  for (const next of [
+    '/api/v1/me',
+    '/signin',
+    '/signin?next=/x',
+    '//evil.example',
+    'https://evil.example',
+    '/docs',
+    '',
+  ]) {
+    const { status, headers } = await fetch(`${daemon.url}/signin?next=${encodeURIComponent(next)}`, {
+      redirect: 'manual',
+    });
+    assert.deepEqual([status, headers.get('location')], [303, '/signin'], next);
+  }
+  const context = await browser.open();
+  const page = await context.newPage();
+  await page.goto(`${daemon.url}/signin?next=${encodeURIComponent('/api/v1/openapi.json')}`);
+  await at(page, 'signin-token').fill(daemon.token);
+  await at(page, 'signin-submit').click();
+  await at(page, 'page-projects').waitFor();
+  const wanted = '/default/default/events?key=a%2Fb&status=routed';
+  await page.goto(`${daemon.url}/signin?next=${encodeURIComponent(wanted)}`);
+  await at(page, 'signin-token').fill(daemon.token);
+  await at(page, 'signin-submit').click();
+  await page.waitForURL(`${daemon.url}${wanted}`);
+  await context.close();
+});
+
 test('a part that a page does not have is no part: the first is shown', async () => {
   const context = await browser.open();
   const { page } = await signInOn(context, daemon, `${root}/agents/triage?tab=nothing`, {});

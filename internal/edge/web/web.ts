@@ -123,7 +123,14 @@ async function answer(visit: Visit): Promise<void> {
     const { createDocs } = await import('./docs.ts');
     return (docs ??= createDocs()).send(visit);
   }
-  if (path === '/signin') return signinPage(visit);
+  if (path === '/signin') {
+    // What is no page of this service is dropped here, for every way in: its page goes on to what the address says.
+    const asked = url.searchParams.get('next');
+    const next = nextOf(visit);
+    const kept = next === '/' ? '' : `?next=${encodeURIComponent(next)}`;
+    if (asked !== null && asked !== next) return seeOther(visit, `/signin${kept}`);
+    return signinPage(visit);
+  }
   if (path === '/signin/error' || path === '/connections/errtrack/error') return errorPage(visit, 200);
   if (path === '/signin/no-role') return signinNoRole(visit);
   if (path === '/connections/errtrack/callback') return errtrackCallback(visit);

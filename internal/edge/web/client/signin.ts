@@ -9,7 +9,7 @@ import { Failure, Field, html, type Markup, useRead } from './kit.ts';
 const root = document.getElementById('root');
 const base = root?.dataset['base'] ?? '';
 const next = new URLSearchParams(location.search).get('next') ?? '/';
-/** The server looks at it again; here it only must not lead away. */
+/** The server has dropped what is no page; here it only must not lead away. */
 const target = /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/';
 
 function takeHandoff(): string | undefined {
