@@ -1,5 +1,6 @@
 // What pages of one thing share: its facts, its tabs in the address, values as text, and mistakes with their place.
 
+import { useRef, useState } from 'preact/hooks';
 import type { Origin } from '../../../../schemas/api/agents.ts';
 import type { Diagnostic } from '../../../../schemas/api/common.ts';
 import { capital, type Content, html, type Markup, Status, visible } from './kit.ts';
@@ -30,6 +31,26 @@ export function Tabs(props: {
     ([name, title]) =>
       html`<button type="button" aria-pressed=${name === props.shown} data-testid=${`tab-${name}`} onClick=${choose(name)}>${title}</button>`,
   )}${props.beside === undefined ? null : html`<span class="beside">${props.beside}</span>`}</div><div class="tab">${props.children}</div></div>`;
+}
+
+const portion = 100;
+
+/** The first of many, and a button for as many more: a run of a fleet has thousands of changes. */
+export function Portion<T>(props: {
+  readonly of: readonly T[];
+  readonly draw: (first: readonly T[]) => Content;
+}): Markup {
+  const { of, draw } = props;
+  const [shown, setShown] = useState(portion);
+  const box = useRef<HTMLDivElement>(null);
+  const left = of.length - shown;
+  const more = (): void => {
+    // The button goes with the last of them: the focus stays with what it brings.
+    if (left <= portion) box.current?.focus({ preventScroll: true });
+    setShown(shown + portion);
+  };
+  return html`<div ref=${box} tabIndex=${-1}>${draw(of.slice(0, shown))}
+    ${left > 0 ? html`<p><button type="button" data-testid="page-older" onClick=${more}>${left} more</button></p>` : null}</div>`;
 }
 
 /** Any JSON as text, however long; it scrolls within itself. */

@@ -5,6 +5,7 @@ import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
 import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
+import { Portion } from './detail.ts';
 import { asked, because } from './dry-run.ts';
 import { Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
@@ -98,8 +99,10 @@ function Whole(props: {
     ${
       triggers.length === 0
         ? html`<p class="empty">No trigger uses it.</p>`
-        : html`<${Table} label="Triggers" columns=${[{ title: 'Trigger' }, { title: 'Event' }, { title: 'Status' }]}>
-      ${triggers.map((one) => html`<tr><td><a href=${pageHref(place, 'triggers', `${one.agent}-${one.ordinal}`)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`
+        : html`<${Portion} of=${triggers} draw=${(
+            first: Endpoint['triggers'],
+          ) => html`<${Table} label="Triggers" columns=${[{ title: 'Trigger' }, { title: 'Event' }, { title: 'Status' }]}>
+      ${first.map((one) => html`<tr><td><a href=${pageHref(place, 'triggers', `${one.agent}-${one.ordinal}`)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`} />`
     }
     <p><a href=${`${pageHref(place, 'events')}?endpoint=${encodeURIComponent(endpoint.name)}`}>Its events</a></p>
     <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${shell`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${asked('Delete the endpoint', 'DELETE', props.path)} /></div>

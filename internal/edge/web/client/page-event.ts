@@ -6,7 +6,7 @@ import { Action } from './action.ts';
 import { call, isExactNumber } from './api.ts';
 import { Clause } from './clause.ts';
 import { shell } from './command.ts';
-import { Facts, Json } from './detail.ts';
+import { Facts, Json, Portion } from './detail.ts';
 import { Clock, Command, Copy, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
@@ -78,11 +78,17 @@ function Of(props: { readonly place: Place; readonly event: Event }): Markup {
     <${Clock} at=${receivedAt} /> <${Status} kind=${kindOf(routerStatus)} text=${routerStatus} /></span>`;
 }
 
+/** Those that matched before the others: of a fleet that listens to one endpoint few do. */
+const byMatch = (triggers: readonly EventExplanation[]): readonly EventExplanation[] => [
+  ...triggers.filter(({ matched }) => matched),
+  ...triggers.filter(({ matched }) => !matched),
+];
+
 function Decisions(props: { readonly place: Place; readonly explained: Explained; readonly event: Event }): Markup {
   const { place, explained, event } = props;
   if (explained.triggers.length === 0)
     return html`<p class="empty">No trigger listens to <code>${event.key}</code> here. <a href=${pageHref(place, 'triggers')}>All triggers</a></p>`;
-  return html`<div><ul class="decisions">${explained.triggers.map((one) => html`<${Decision} place=${place} one=${one} />`)}</ul>
+  return html`<div><${Portion} of=${byMatch(explained.triggers)} draw=${(first: readonly EventExplanation[]) => html`<ul class="decisions">${first.map((one) => html`<${Decision} key=${`${one.agent} ${one.ordinal}`} place=${place} one=${one} />`)}</ul>`} />
     ${explained.more === true ? html`<p>There are more: <${Command} command=${shell`svc event explain ${event.id}`} /></p>` : null}</div>`;
 }
 

@@ -1,6 +1,6 @@
 // One run: what the push changed, where the mistake is, what follows.
 
-import type { Action as ResourceAction } from '../../../../schemas/api/common.ts';
+import type { Action as ResourceAction, Diagnostic } from '../../../../schemas/api/common.ts';
 import type {
   Consequences,
   EventImpact,
@@ -12,7 +12,7 @@ import type {
 import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
-import { Changes, Facts, Json, Mistake, partOf, Tabs } from './detail.ts';
+import { Changes, Facts, Json, Mistake, partOf, Portion, Tabs } from './detail.ts';
 import { Command, duration, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
@@ -47,17 +47,18 @@ function ChangesOf(props: {
   const changed = props.actions.filter(({ op }) => op !== 'unchanged');
   const same = props.actions.length - changed.length;
   return html`<div>${changed.length === 0 ? html`<${Empty} text="Nothing changed." />` : null}
-    ${changed.map(
-      ({
-        op,
-        kind,
-        name,
-        changes,
-      }) => html`<details class="change" data-testid="run-change" data-op=${op} open=${changed.length <= 3}>
+    <${Portion} of=${changed} draw=${(first: readonly ResourceAction[]) =>
+      first.map(
+        ({
+          op,
+          kind,
+          name,
+          changes,
+        }) => html`<details class="change" data-testid="run-change" data-op=${op} open=${changed.length <= 3}>
       <summary><span aria-hidden="true">${signs[op]}</span> ${op} ${kind} ${name}</summary>
       ${kind === 'Agent' && op !== 'delete' ? html`<p><a href=${pageHref(place, 'agents', name)}>agent ${name}</a></p>` : null}
       ${changes.length === 0 ? null : html`<${Changes} label=${`Changes of ${name}`} changes=${changes} origins=${origins[name]} />`}</details>`,
-    )}
+      )} />
     ${same > 0 ? html`<p class="empty">${same} stay${same === 1 ? 's' : ''} as ${same === 1 ? 'it is' : 'they are'}.</p>` : null}</div>`;
 }
 
@@ -133,7 +134,7 @@ function Follows(props: { readonly place: Place; readonly consequences: Conseque
   const { eventImpact } = props.consequences;
   const lines = linesOf(props.consequences);
   return html`<div>${lines.length === 0 && eventImpact === undefined ? html`<${Empty} text="Nothing follows beyond the changes." />` : null}
-    <ul>${lines.map(({ text, next }) => html`<li data-testid="consequence">${text}${next === undefined ? null : html`, next <${Time} at=${next} />`}</li>`)}</ul>
+    <${Portion} of=${lines} draw=${(first: readonly Line[]) => html`<ul>${first.map(({ text, next }) => html`<li data-testid="consequence">${text}${next === undefined ? null : html`, next <${Time} at=${next} />`}</li>`)}</ul>`} />
     ${eventImpact === undefined ? null : html`<${Impact} place=${props.place} impact=${eventImpact} />`}</div>`;
 }
 
@@ -187,7 +188,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
     ]}>
       ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} origins=${run.origins} />` : null}
       ${shown === 'changes' && impact !== undefined ? html`<${ImpactLines} place=${place} id=${run.id} impact=${impact} />` : null}
-      ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : [...run.diagnostics].sort((a, b) => a.severity.localeCompare(b.severity)).map((one) => html`<${Mistake} one=${one} />`)}</div>` : null}
+      ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : html`<${Portion} of=${[...run.diagnostics].sort((a, b) => a.severity.localeCompare(b.severity))} draw=${(first: readonly Diagnostic[]) => first.map((one) => html`<${Mistake} one=${one} />`)} />`}</div>` : null}
       ${shown === 'consequences' ? html`<${Follows} place=${place} consequences=${run.consequences} />` : null}
       ${shown === 'inputs' ? html`<${Json} value=${run.inputs} label="Inputs" />` : null}
     <//></div>`;
