@@ -56,6 +56,17 @@ test('a run of a fleet shows its first hundred changes, and the others when they
   await context.close();
 });
 
+test('the picture of schedules draws those that fire, wherever they stand, and says of how many', async () => {
+  const { page, context } = await signedIn('schedules');
+  const lanes = page.locator('svg.timeline .lane');
+  await lanes.filter({ hasText: 'agent-200#0' }).waitFor();
+  assert.equal(await lanes.count(), 40);
+  await page
+    .getByText('Of the 50 schedules that fire then, the first 40 are drawn; the list below has all of them.')
+    .waitFor();
+  await context.close();
+});
+
 test('of many triggers on an event those that matched stand first, and all of an endpoint are there in parts', async () => {
   const { api } = daemon;
   const hook = (n: number): string =>

@@ -59,9 +59,22 @@ interface Lane {
   readonly ticks: readonly number[];
 }
 
+/** Of more, so many have a line in the picture. */
+const drawnMost = 40;
+
+/** The ticks, and of the schedules that fire as many as are drawn. */
 async function readTimeline(place: Place, signal: AbortSignal) {
   const timeline = await call<ScheduleTimeline>('GET', `${place.api}/schedules/timeline`, { signal });
-  const { items } = await call<{ items: Schedule[] }>('GET', `${place.api}/schedules?limit=200`, { signal });
+  const fires = new Set(timeline.ticks.map(({ scheduleId }) => scheduleId));
+  const items: Schedule[] = [];
+  let cursor: string | null = '';
+  while (cursor !== null && items.length < Math.min(drawnMost, fires.size)) {
+    const query = new URLSearchParams({ limit: '200', ...(cursor !== '' && { cursor }) });
+    type Page = { readonly items: readonly Schedule[]; readonly nextCursor: string | null };
+    const page: Page = await call<Page>('GET', `${place.api}/schedules?${query}`, { signal });
+    items.push(...page.items.filter(({ scheduleId }) => fires.has(scheduleId)));
+    cursor = page.nextCursor;
+  }
   return { timeline, items };
 }
 
@@ -112,7 +125,8 @@ function Timeline(props: { readonly place: Place }): Markup | null {
   const clocks = [...new Set(lanes.map(({ schedule }) => schedule.timezone))].filter((one) => shifts(one, from, to));
   const missed = lanes.filter(({ schedule }) => clocks.includes(schedule.timezone)).flatMap(leftOut);
   return html`<div><h2>Next 24 hours <small>${zone()}</small></h2>
-    <div class="scroll" role="region" aria-label="Next 24 hours" tabIndex=${0}><${Picture} lanes=${lanes.slice(0, 40)} from=${from} to=${to} /></div>
+    <div class="scroll" role="region" aria-label="Next 24 hours" tabIndex=${0}><${Picture} lanes=${lanes.slice(0, drawnMost)} from=${from} to=${to} /></div>
+    ${byId.size > drawnMost ? html`<p class="notice">Of the ${byId.size} schedules that fire then, the first ${drawnMost} are drawn; the list below has all of them.</p>` : null}
     ${timeline.more ? html`<p class="notice">Only the first 2,000 ticks are shown.</p>` : null}
     ${missed.map((text) => html`<p class="notice">${text}</p>`)}
     ${clocks.length === 0 ? null : html`<p class="notice">The clocks change within these hours in ${clocks.join(', ')}: a time that is left out fires right after the gap, one that comes twice fires once.</p>`}
