@@ -84,3 +84,34 @@ test('an event says by which endpoint it came within the page', async () => {
   }
   await context.close();
 });
+
+test('a long name in a row stays in its column, and what stands beside it is read', async () => {
+  const { api, ctx } = daemon;
+  const made = await api('POST', `P/agents/${long}/sessions`, { message: 'hello' });
+  await ctx.db.query(`update svc.sessions set display_title = $2 where id = $1::uuid`, [
+    String(made.body['id']),
+    'W'.repeat(200),
+  ]);
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions`, {});
+  for (const [path, row] of [
+    ['sessions', '[data-testid^="row-session-"]'],
+    ['reconciles', '[data-testid^="row-reconcile-"]'],
+    ['repositories', '[data-testid^="row-repository-"]'],
+    [`endpoints/${long}`, 'table tbody tr'],
+  ] as const) {
+    await page.goto(`${daemon.url}${root}/${path}`);
+    const [cell, link] = [page.locator(`${row} td`).first(), page.locator(`${row} td a`).first()];
+    await link.waitFor();
+    for (const width of [1440, 360]) {
+      await page.setViewportSize({ width, height: 900 });
+      const [within, box] = [await cell.boundingBox(), await link.boundingBox()];
+      assert.ok(within !== null && box !== null);
+      const [end, right] = [within.x + within.width, box.x + box.width];
+      assert.ok(right <= end + 1, `${path}, ${width} wide: a link ends at ${right}, its cell at ${end}`);
+      // Its text, too.
+      assert.equal(await link.evaluate((one) => one.scrollWidth > one.clientWidth + 1), false, `${path} ${width}`);
+    }
+  }
+  await context.close();
+});

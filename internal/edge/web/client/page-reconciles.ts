@@ -25,7 +25,7 @@ export const runColumns: List<Run>['columns'] = [
   },
   { title: 'by', cell: ({ reason }) => reason },
   { title: 'state', cell: ({ status }) => statusCell(status) },
-  { title: 'why', cell: ({ condition, detail }) => condition ?? detail ?? '–' },
+  { title: 'why', cell: ({ condition, detail }) => html`<span class="plain">${condition ?? detail ?? '–'}</span>` },
   { title: 'started', cell: ({ startedAt }) => timeCell(startedAt) },
   { title: 'took', cell: tookText },
 ];
