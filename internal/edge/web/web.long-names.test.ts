@@ -71,6 +71,21 @@ test('an agent’s values are read in lines, however long the names of its file 
   await context.close();
 });
 
+test('an agent’s paths are not broken within a word for the sake of its long values', async () => {
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/agents/${long}`, {});
+  for (const width of [1440, 1024, 768]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const path of ['systemPrompt', 'environment']) {
+      const code = at(page, `value-${path}`).locator('code').first();
+      await code.waitFor();
+      assert.equal(await code.evaluate((one) => one.getClientRects().length), 1, `${path}, ${width} wide`);
+    }
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
+  }
+  await context.close();
+});
+
 test('an event says by which endpoint it came within the page', async () => {
   const { body: endpoint } = await daemon.api('GET', `P/endpoints/${long}`);
   const posted = await fetch(String(endpoint['ingestUrl']), { method: 'POST', body: '{}' });
