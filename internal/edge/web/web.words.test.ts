@@ -140,3 +140,19 @@ test('a trigger is explained by the latest events of its own endpoint, however m
   assert.equal(await page.getByText('came in elsewhere').count(), 0);
   await context.close();
 });
+
+test('settings say of sessions that reach nothing that they do, and head what was told last', async () => {
+  const { api, ctx } = daemon;
+  assert.equal((await api('PATCH', 'P', { network: { allow: [] } })).status, 200);
+  const projectId = String((await api('GET', 'P')).body['id']);
+  await ctx.db.query(
+    `insert into svc.notices (project_id, condition, key, subject_id, subject, spread_at)
+     values ($1, 'sync-failed', 'k', gen_random_uuid(), '{"repository": "fleet"}', now())`,
+    [projectId],
+  );
+  const { page, context } = await signedIn('settings');
+  await page.getByText('Reach of its sessions').waitFor();
+  assert.match(await at(page, 'page-settings').innerText(), /Reach of its sessions\s+nothing/);
+  await page.getByRole('heading', { name: 'What was told last' }).waitFor();
+  await context.close();
+});

@@ -93,13 +93,13 @@ const subjectOf = ({ subject }: Notice): string => {
 };
 
 function Told(props: { readonly notices: readonly Notice[] }): Markup {
-  return html`<${Table} label="What was told last" columns=${['When', 'Condition', 'About', 'Told'].map((title) => ({ title }))}>
+  return html`<div><h3>What was told last</h3><${Table} label="What was told last" columns=${['When', 'Condition', 'About', 'Told'].map((title) => ({ title }))}>
     ${props.notices.map(
       (
         one,
       ) => html`<tr data-testid=${`row-notice-${one.id}`}><td><${Time} at=${one.at} /></td><td>${one.condition.replaceAll('-', ' ')}</td><td>${subjectOf(one)}</td>
       <td>${one.tellings.length === 0 ? 'nobody' : one.tellings.map(({ receiver, status, code }) => html`<span>${toldText(receiver)} ${statusCell(status)} ${code === undefined ? '' : html`<small>${code}</small>`} </span>`)}</td></tr>`,
-    )}<//>`;
+    )}<//></div>`;
 }
 
 /** Who is told, what was told last, and how to change it. */

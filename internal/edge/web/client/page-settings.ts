@@ -20,6 +20,10 @@ export function Page({ place }: PageProps): Markup {
     ${found === undefined ? html`<${Reading} error=${read.error} />` : html`<${Settings} place=${place} project=${found} again=${read.again} />`}</section>`;
 }
 
+/** An empty list is no list: nothing is reached. */
+const reachText = ({ network }: Project): string =>
+  network === undefined ? 'the installation’s list' : network.allow.length === 0 ? 'nothing' : network.allow.join(', ');
+
 interface Props {
   readonly place: Place;
   readonly project: Project;
@@ -39,7 +43,7 @@ function Settings({ place, project, again }: Props): Markup {
     <dl class="facts"><div><dt>Name</dt><dd>${project.name}</dd></div><div><dt>Slug</dt><dd><code>${project.slug}</code></dd></div><div><dt>Id</dt><dd><code>${project.id}</code></dd></div>
       <div><dt>State</dt><dd><${Status} kind=${project.archived ? 'off' : 'good'} text=${project.archived ? 'archived' : 'active'} />${project.archivedAt === null ? null : html` <${Time} at=${project.archivedAt} />`}</dd></div>
       <div><dt>Ceilings</dt><dd>${project.limits === undefined ? 'none of its own' : html`<code>${JSON.stringify(project.limits)}</code>`}</dd></div>
-      <div><dt>Reach of its sessions</dt><dd>${project.network === undefined ? 'the installation’s list' : project.network.allow.join(', ')}</dd></div></dl>
+      <div><dt>Reach of its sessions</dt><dd>${reachText(project)}</dd></div></dl>
     <${Rename} place=${place} project=${project} again=${again} />
     <${Notifications} place=${place} />
     <h2>End</h2><div class="actions">
