@@ -79,6 +79,50 @@ test('an act that takes its own button away leaves the focus on the page', async
   await context.close();
 });
 
+test('what is refused leaves the focus on what was pressed', async () => {
+  const { page, context } = await signedIn('/repositories/fleet');
+  const refused = { status: 409, code: 'changed', title: 'x', detail: 'Not now.', requestId: 'r-1' };
+  await page.route(
+    (url) => url.pathname.startsWith('/api/') && !url.search.includes('dryRun=true'),
+    (route) => (route.request().method() === 'GET' ? route.continue() : route.fulfill({ status: 409, json: refused })),
+  );
+  const pressed = async (id: string): Promise<void> => {
+    await at(page, id).focus();
+    await page.keyboard.press('Enter');
+    await at(page, 'failure').waitFor();
+    await at(page, id).and(page.locator(':enabled')).waitFor();
+    assert.equal(await focused(page), id);
+  };
+  await at(page, 'delete').click();
+  await pressed('confirm');
+  await page.goto(`${daemon.url}${root}/agents/triage`);
+  await at(page, 'start').click();
+  await pressed('confirm');
+  await page.goto(`${daemon.url}${root}/secrets`);
+  await at(page, 'create').click();
+  await at(page, 'secret-name').fill('late');
+  await at(page, 'secret-value').fill('x');
+  await pressed('secret-save');
+  await page.goto(`${daemon.url}${root}/connections`);
+  await at(page, 'create').click();
+  await at(page, 'connection-name').fill('late');
+  await at(page, 'connection-webhookSecret').fill('x');
+  await pressed('connection-save');
+  await context.close();
+});
+
+test('who signs in by keys stays in the field of the token where it is refused', async () => {
+  const context = await browser.open();
+  const page = await context.newPage();
+  await page.goto(`${daemon.url}/signin`);
+  await at(page, 'signin-token').focus();
+  await page.keyboard.type('svc_nothing');
+  await page.keyboard.press('Enter');
+  await at(page, 'failure').waitFor();
+  assert.equal(await focused(page), 'signin-token');
+  await context.close();
+});
+
 test('Connect has the focus again when the choice that it opened is closed', async () => {
   const { api } = daemon;
   const projectId = String((await api('GET', 'P')).body['id']);

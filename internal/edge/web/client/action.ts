@@ -4,7 +4,10 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Content, Copy, Dialog, Failure, Field, html, type Markup } from './kit.ts';
 import type { Place } from './pages.ts';
 
-/** What a button or a form does, and never twice at once: who presses again before the answer has asked for it once. */
+/**
+ * What a button or a form does, and never twice at once: who presses again before the answer has asked for it once. Whoever is
+ * `busy` is shown as that, and not disabled: a disabled button loses the focus, also where what it did is refused.
+ */
 export function useOnce<A extends readonly unknown[]>(step: (...given: A) => Promise<void>) {
   const [busy, setBusy] = useState(false);
   const isRunning = useRef(false);
@@ -42,7 +45,7 @@ export function Confirm(props: {
     ${props.withReason === true ? html`<${Field} label="Reason" hint="It stands in the audit; at most 500 characters."><textarea data-testid="reason" maxLength=${500} rows=${2} value=${reason} onInput=${type}></textarea><//>` : null}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button>
-      <button type="button" class="danger" data-testid="confirm" disabled=${busy} onClick=${() => void go()}>${props.action}</button></p>
+      <button type="button" class="danger" data-testid="confirm" aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} onClick=${() => void go()}>${props.action}</button></p>
   <//>`;
 }
 

@@ -3,6 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import type { Connection } from '../../../../schemas/api/connections.ts';
+import { useOnce } from './action.ts';
 import { call } from './api.ts';
 import { Copy, Dialog, Failure, Field, html, type Markup } from './kit.ts';
 import type { Place } from './pages.ts';
@@ -130,14 +131,10 @@ function Form(props: {
 }): Markup {
   const { place } = props;
   const [provider, setProvider] = useState('codehost');
-  const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
   const { config, credentials } = kinds[provider] ?? { config: [], credentials: [] };
   const isConsented = provider === 'mcp' || provider === 'other';
-  const send = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    setBusy(true);
+  const { busy, run } = useOnce(async (form: HTMLFormElement) => {
     setError(undefined);
     try {
       const connection = await call<Connection>('POST', `${place.api}/connections`, {
@@ -150,7 +147,10 @@ function Form(props: {
     } catch (caught) {
       setError(caught);
     }
-    setBusy(false);
+  });
+  const send = (event: Event): void => {
+    event.preventDefault();
+    void run(event.currentTarget as HTMLFormElement);
   };
   const choose = (event: Event): void => setProvider((event.currentTarget as HTMLSelectElement).value);
   const input = ({ name, label, hint, isNeeded, isLong }: Input, isSecret: boolean): Markup => {
@@ -175,5 +175,5 @@ function Form(props: {
     <details><summary>What may be left out</summary>${config.filter(({ isNeeded }) => isNeeded !== true).map((one) => input(one, false))}${credentials.filter(({ isNeeded }) => isNeeded !== true).map((one) => input(one, true))}</details>
     ${isConsented ? html`<p class="empty">You are taken to the provider to consent.</p>` : null}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button><button type="submit" class="primary" data-testid="connection-save" disabled=${busy}>Add</button></p></form><//>`;
+    <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button><button type="submit" class="primary" data-testid="connection-save" aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy}>Add</button></p></form><//>`;
 }

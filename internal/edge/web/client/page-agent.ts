@@ -5,7 +5,7 @@ import type { Spending } from '../../../../schemas/api/common.ts';
 import type { Session } from '../../../../schemas/api/sessions.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { useState } from 'preact/hooks';
-import { Action } from './action.ts';
+import { Action, useOnce } from './action.ts';
 import { AgentWorld, type WorldSpec } from './agent-world.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
@@ -179,12 +179,9 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
   const [isOpen, setOpen] = useState(false);
   const [text, setText] = useState('');
   const [error, setError] = useState<unknown>(undefined);
-  const [busy, setBusy] = useState(false);
   const isAllowed = place.permissions.includes('agents:start');
   const command = text === '' ? shell`svc agent start ${name}` : shell`svc agent start ${name} --message ${text}`;
-  const start = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
+  const { busy, run } = useOnce(async () => {
     setError(undefined);
     try {
       const made = await call<{ id: string }>('POST', `${place.api}/agents/${encodeURIComponent(name)}/sessions`, {
@@ -193,8 +190,11 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
       navigate(pageHref(place, 'sessions', made.id));
     } catch (caught) {
       setError(caught);
-      setBusy(false);
     }
+  });
+  const start = (event: Event): void => {
+    event.preventDefault();
+    void run();
   };
   // What was typed stays; what was refused is no news.
   const open = (): void => {
@@ -208,7 +208,7 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
         ? html`<${Dialog} title=${`Start ${name}`} testId="start-dialog" onClose=${() => setOpen(false)}><form onSubmit=${start}>
       <${Field} label="Message" hint="Empty: its own initial prompt."><textarea rows=${3} data-testid="start-message" value=${text} onInput=${(event: Event) => setText((event.currentTarget as HTMLTextAreaElement).value)}></textarea><//>
       ${error === undefined ? null : html`<${Failure} error=${error} />`}<p><${Command} command=${command} /></p>
-      <p class="buttons"><button type="button" onClick=${() => setOpen(false)}>Cancel</button><button type="submit" class="primary" data-testid="confirm" disabled=${busy}>Start</button></p></form><//>`
+      <p class="buttons"><button type="button" onClick=${() => setOpen(false)}>Cancel</button><button type="submit" class="primary" data-testid="confirm" aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy}>Start</button></p></form><//>`
         : null
     }</span>`;
 }

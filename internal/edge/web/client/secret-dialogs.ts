@@ -3,6 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import type { Secret } from '../../../../schemas/api/secrets.ts';
+import { useOnce } from './action.ts';
 import { call } from './api.ts';
 import { changed } from './changed.ts';
 import { Dialog, Failure, Field, html, type Markup } from './kit.ts';
@@ -25,12 +26,8 @@ const latest = '9999-12-31T23:59';
 
 /** Sends a form; what went wrong is said in it. */
 function useSending(send: (form: FormData) => Promise<void>, onClose: () => void) {
-  const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    setBusy(true);
+  const { busy, run } = useOnce(async (form: HTMLFormElement) => {
     setError(undefined);
     try {
       await send(new FormData(form));
@@ -39,8 +36,11 @@ function useSending(send: (form: FormData) => Promise<void>, onClose: () => void
       changed();
     } catch (caught) {
       setError(caught);
-      setBusy(false);
     }
+  });
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    void run(event.currentTarget as HTMLFormElement);
   };
   return { busy, error, submit };
 }
@@ -82,7 +82,7 @@ export function ValueDialog(props: {
           : null
       }
       ${error === undefined ? null : html`<${Failure} error=${error} />`}
-      <p class="buttons"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary" data-testid="secret-save" disabled=${busy}>${known === undefined ? 'Set' : 'Rotate'}</button></p>
+      <p class="buttons"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary" data-testid="secret-save" aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy}>${known === undefined ? 'Set' : 'Rotate'}</button></p>
     </form><//>`;
 }
 
@@ -125,7 +125,7 @@ export function EditDialog(props: {
     <${Field} label="In the form" hint="With {value} in it."><input name="format" maxlength="256" defaultValue=${shown?.format ?? '{value}'} spellcheck=${false} /><//>
     ${secret.protected ? html`<p class="empty">It is protected, which is never taken back.</p>` : html`<label class="choice"><input type="checkbox" name="protected" /> protect it from now on: nobody reads it back</label>`}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <p class="buttons"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary" data-testid="secret-edit-save" disabled=${busy}>Save</button></p></form><//>`;
+    <p class="buttons"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary" data-testid="secret-edit-save" aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy}>Save</button></p></form><//>`;
 }
 
 const shownInjection = (injection: Secret['injection']) =>

@@ -43,6 +43,7 @@ function SigninPage(): Markup {
   }, []);
   const submit = (event: Event): void => {
     event.preventDefault();
+    if (busy) return;
     const form = event.currentTarget as HTMLFormElement;
     const token = String(new FormData(form).get('token') ?? '').trim();
     form.reset();
@@ -57,8 +58,8 @@ function SigninPage(): Markup {
     ${ways.map(({ name, label, url }) => html`<p><a class="button primary" data-testid=${`signin-${name}`} href=${`${url}${query}`}>Sign in with ${label}</a></p>`)}
     <form onSubmit=${submit}>
       <${Field} label="API token" hint=${methods.value?.tokens === false ? 'Only the token of the data directory signs in here.' : html`<span><code>svc console</code> opens this signed in.</span>`}>
-        <input type="password" name="token" required autocomplete="off" data-testid="signin-token" disabled=${busy} /><//>
-      <p><button type="submit" data-testid="signin-submit" disabled=${busy}>Sign in</button></p>
+        <input type="password" name="token" required autocomplete="off" data-testid="signin-token" readOnly=${busy} /><//>
+      <p><button type="submit" data-testid="signin-submit" aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy}>Sign in</button></p>
     </form></main>`;
 }
 
