@@ -123,6 +123,29 @@ test('who signs in by keys stays in the field of the token where it is refused',
   await context.close();
 });
 
+test('who lets a command line in by keys is led to who asks, and to what became of it', async () => {
+  const { page, context } = await signedIn('');
+  const { body } = await daemon.api(
+    'POST',
+    '/api/v1/oauth/device_authorization',
+    new URLSearchParams({ client_id: 'svc-cli' }).toString(),
+    {
+      token: null,
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    },
+  );
+  await page.goto(`${daemon.url}/device`);
+  await at(page, 'device-code').fill(String(body['user_code']));
+  await page.keyboard.press('Enter');
+  await at(page, 'allow').waitFor();
+  assert.match(await page.evaluate('document.activeElement.innerText'), /asks for a token of yours/);
+  await at(page, 'allow').focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'decision').waitFor();
+  assert.equal(await focused(page), 'decision');
+  await context.close();
+});
+
 test('Connect has the focus again when the choice that it opened is closed', async () => {
   const { api } = daemon;
   const projectId = String((await api('GET', 'P')).body['id']);

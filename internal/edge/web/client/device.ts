@@ -1,7 +1,7 @@
 // The page on which a person lets a command line in: types its code, sees who asks, and decides.
 
 import { render } from 'preact';
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { call } from './api.ts';
 import { useOnce } from './action.ts';
 import { Failure, Field, html, type Markup } from './kit.ts';
@@ -26,6 +26,9 @@ function DevicePage(): Markup {
       setError(caught);
     }
   });
+  // What was pressed is gone by then: the focus is on what stands in its place, which is heard so.
+  const told = useRef<HTMLParagraphElement>(null);
+  useLayoutEffect(() => told.current?.focus(), [state?.status]);
   const type = (event: Event): void => setCode((event.currentTarget as HTMLInputElement).value);
   const look = (event: Event): void => {
     event.preventDefault();
@@ -39,10 +42,10 @@ function DevicePage(): Markup {
           <input data-testid="device-code" value=${code} onInput=${type} required autocomplete="off" autocapitalize="characters" spellcheck=${false} /><//>
           <p><button type="submit" data-testid="device-look">Continue</button></p></form>`
         : state.status === 'pending'
-          ? html`<div><p><strong>${state.host}</strong> at ${state.address} asks for a token of yours, valid for up to 30 days.</p>
+          ? html`<div><p ref=${told} tabIndex=${-1}><strong>${state.host}</strong> at ${state.address} asks for a token of yours, valid for up to 30 days.</p>
             <p class="buttons"><button type="button" data-testid="reject" onClick=${() => send('deny')}>Deny</button>
             <button type="button" class="primary" data-testid="allow" aria-busy=${busy} onClick=${() => send('allow')}>Allow</button></p></div>`
-          : html`<p role="status" data-testid="decision">${state.status === 'allowed' ? 'It is let in. You can close this page.' : 'It was refused.'}</p>`
+          : html`<p ref=${told} tabIndex=${-1} data-testid="decision">${state.status === 'allowed' ? 'It is let in. You can close this page.' : 'It was refused.'}</p>`
     }
   </main>`;
 }
