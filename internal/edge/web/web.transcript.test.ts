@@ -63,6 +63,30 @@ test('what is read of earlier is not counted as new, and what was being read sta
   await context.close();
 });
 
+test('who reads by keys stays in the transcript, whichever of its buttons goes with what it brings', async () => {
+  const id = await talked(150);
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  const focused = (): Promise<string> =>
+    page.evaluate('document.activeElement.dataset.testid ?? document.activeElement.tagName');
+  const log = at(page, 'transcript');
+  await log.getByText('word 150', { exact: true }).waitFor();
+  await at(page, 'page-older').focus();
+  await page.keyboard.press('Enter');
+  await log.getByText('word 50', { exact: true }).waitFor();
+  assert.equal(await focused(), 'transcript');
+  await at(page, 'jump-end').focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'jump-end').waitFor({ state: 'detached' });
+  assert.equal(await focused(), 'transcript');
+  await at(page, 'say').fill('and this?');
+  await at(page, 'say-send').focus();
+  await page.keyboard.press('Enter');
+  await log.getByText('and this?', { exact: true }).waitFor({ timeout: 20_000 });
+  assert.equal(await focused(), 'say');
+  await context.close();
+});
+
 test('the line that stands for a long call ends between characters', async () => {
   const id = await talked(1);
   await daemon.ctx.db.query(

@@ -1,6 +1,6 @@
 // One session: what it does, what it costs, what it asks, and what it left.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Message, Session, WholeSession } from '../../../../schemas/api/sessions.ts';
 import type { Agent } from '../../../../schemas/api/agents.ts';
 import { Action } from './action.ts';
@@ -189,6 +189,7 @@ function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>)
   const [text, setText] = useState('');
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
+  const box = useRef<HTMLTextAreaElement>(null);
   if (!session.live) return null;
   const isAllowed = place.permissions.includes('sessions:control');
   const send = async (event: Event): Promise<void> => {
@@ -196,6 +197,8 @@ function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>)
     if (text.trim() === '' || busy) return;
     setBusy(true);
     setError(undefined);
+    // The button has nothing to send then, and a disabled one loses the focus.
+    box.current?.focus();
     try {
       await call<Message>('POST', `${path}/messages`, { body: { text } });
       // What was typed on meanwhile is the next one.
@@ -211,7 +214,7 @@ function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>)
   };
   return html`<form onSubmit=${send} class="say">
     <${Field} label="Say" hint=${isAllowed ? 'It interrupts the turn that runs. Ctrl-Enter sends.' : 'needs sessions:control'}>
-      <textarea data-testid="say" rows="2" maxlength="100000" value=${text} onInput=${type} onKeyDown=${keys} disabled=${!isAllowed}></textarea><//>
+      <textarea ref=${box} data-testid="say" rows="2" maxlength="100000" value=${text} onInput=${type} onKeyDown=${keys} disabled=${!isAllowed}></textarea><//>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     <p><button type="submit" data-testid="say-send" disabled=${!isAllowed || busy || text.trim() === ''} title=${shell`svc session send ${session.id} TEXT`}>Send</button></p>
   </form>`;

@@ -149,6 +149,12 @@ function useMessages(props: Props) {
   return { messages, older, hasOlder: before !== null, readOlder, isRead, error };
 }
 
+/** The button that was pressed may go with what it brings: the focus stays with what is read. */
+const within = (box: { readonly current: HTMLElement | null }, move: () => unknown) => (): void => {
+  box.current?.focus({ preventScroll: true });
+  void move();
+};
+
 export function TranscriptLog(props: Props): Markup {
   const { messages, older, hasOlder, readOlder, isRead, error } = useMessages(props);
   /** What is read of earlier is nothing that has come. */
@@ -207,15 +213,15 @@ export function TranscriptLog(props: Props): Markup {
   return html`<div class="transcript">
     <div class="actions"><h2>Transcript</h2>
       <label><input type="checkbox" data-testid="follow" checked=${follows} onChange=${toggle} /> following</label>
-      ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${jump}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
+      ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${within(box, jump)}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
     </div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     <${Said} count=${come} isRead=${isRead} />
     <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
-      ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${earlier}>Earlier</button></p>` : null}
+      ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${within(box, earlier)}>Earlier</button></p>` : null}
       ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}
       ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} />`))}
-      ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${later}>Later</button></p>` : null}
+      ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${within(box, later)}>Later</button></p>` : null}
     </div></div>`;
 }
 
