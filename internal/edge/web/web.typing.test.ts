@@ -131,6 +131,35 @@ test('what is said of an act that is refused after its question was closed stand
   await context.close();
 });
 
+test('of a token that was not revoked, and an error tracker that was not disconnected, the page says so after the question was closed', async () => {
+  const { page, context } = await signedIn('tokens');
+  const refuse = async (path: RegExp, method: string) => {
+    const held: (() => void)[] = [];
+    await page.route(path, async (route) => {
+      if (route.request().method() !== method || /dryRun/.test(route.request().url())) return route.continue();
+      await new Promise<void>((go) => held.push(go));
+      return route.fulfill(problem(409, 'not-done'));
+    });
+    return async (): Promise<void> => {
+      await at(page, 'confirm').click();
+      while (held.length === 0) await page.waitForTimeout(50);
+      await page.keyboard.press('Escape');
+      await at(page, 'confirmation').waitFor({ state: 'detached' });
+      held[0]?.();
+      await at(page, 'failure').filter({ hasText: 'not-done' }).waitFor();
+    };
+  };
+  const revoked = await refuse(/\/tokens\/[^/]+$/, 'DELETE');
+  await at(page, 'revoke').first().click();
+  await revoked();
+  // Connected by the choice that was made above.
+  await page.goto(`${daemon.url}${root}/connections`);
+  const disconnected = await refuse(/\/errtrack\/projects$/, 'PUT');
+  await at(page, 'disconnect').and(page.locator(':enabled')).click();
+  await disconnected();
+  await context.close();
+});
+
 test('a description may be as long as a secret takes it', async () => {
   const { page, context } = await signedIn('secrets');
   const description = '😀'.repeat(1_024);

@@ -70,11 +70,34 @@ export interface ActionProps {
   readonly primary?: boolean;
 }
 
+/** A question before an act, and where it is said that the act was refused: in the question, or on the page once that was closed. */
+export function useQuestion(act: (reason?: string) => Promise<void>, tell: (error: unknown) => void) {
+  const [asking, setAsking] = useState<Content>(undefined);
+  const isAsked = useRef(false);
+  const ask = (consequence: Content): void => {
+    isAsked.current = true;
+    setAsking(consequence);
+  };
+  const close = (): void => {
+    isAsked.current = false;
+    setAsking(undefined);
+  };
+  const confirmed = async (reason?: string): Promise<void> => {
+    try {
+      await act(reason);
+    } catch (caught) {
+      if (!isAsked.current) return tell(caught);
+      throw caught;
+    }
+    close();
+  };
+  return { asking, ask, close, confirmed };
+}
+
 /** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
 export function Action(props: ActionProps): Markup {
   const [error, setError] = useState<unknown>(undefined);
-  const [asking, setAsking] = useState<Content>(undefined);
-  const isAsked = useRef(false);
+  const { asking, ask, close, confirmed } = useQuestion(props.run, setError);
   const { confirm } = props;
   const isAllowed = props.place.permissions.includes(props.needs);
   const button = useRef<HTMLButtonElement>(null);
@@ -90,26 +113,11 @@ export function Action(props: ActionProps): Markup {
     setError(undefined);
     try {
       if (confirm === undefined) return await props.run();
-      setAsking(await confirm.consequence());
-      isAsked.current = true;
+      ask(await confirm.consequence());
     } catch (caught) {
       setError(caught);
     }
   });
-  const close = (): void => {
-    isAsked.current = false;
-    setAsking(undefined);
-  };
-  const confirmed = async (reason?: string): Promise<void> => {
-    try {
-      await props.run(reason);
-    } catch (caught) {
-      // Whoever has closed the question meanwhile reads on the page that it was not done.
-      if (!isAsked.current) return setError(caught);
-      throw caught;
-    }
-    close();
-  };
   const kind =
     confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
   return html`<span class="action">

@@ -3,7 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
-import { Confirm, useOnce } from './action.ts';
+import { Confirm, useOnce, useQuestion } from './action.ts';
 import { shell } from './command.ts';
 import type { PageProps, Place } from './pages.ts';
 import { call, isId } from './api.ts';
@@ -82,7 +82,6 @@ export function Page(props: PageProps): Markup {
   const readOptions = (): Promise<Options> => setupCall<Options>('GET', `${projectsPath}?${query}`);
   const options = useRead(() => (isAllowed ? readOptions() : Promise.resolve(undefined)), 'options');
   const [choosing, setChoosing] = useState<Choosing | undefined>(undefined);
-  const [isConfirming, setConfirming] = useState(false);
   const [told, setTold] = useState('');
   const [error, setError] = useState<unknown>(undefined);
 
@@ -110,11 +109,11 @@ export function Page(props: PageProps): Markup {
       setError(caught);
     }
   });
-  const disconnect = async (): Promise<void> => {
+  const question = useQuestion(async () => {
+    setError(undefined);
     await clearSelections(scope, await readOptions());
-    setConfirming(false);
     finished('The error tracker is disconnected from this project.');
-  };
+  }, setError);
   const close = (): void => {
     setChoosing(undefined);
     dropQuery();
@@ -132,11 +131,11 @@ export function Page(props: PageProps): Markup {
         ? html`<p class="empty">Reading…</p>`
         : html`<${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
-      <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedText(own?.usedBy)} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
+      <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedText(own?.usedBy)} own=${own} onConnect=${connect} onDisconnect=${() => question.ask(consequence)} />
     <//>`
     }
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
-    ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${() => setConfirming(false)} />` : null}
+    ${question.asking === undefined ? null : html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${question.asking} onConfirm=${question.confirmed} onClose=${question.close} />`}
   </section>`;
 }
 

@@ -3,15 +3,16 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
-import { Confirm, useOnce } from './action.ts';
+import { Action, useOnce } from './action.ts';
 import { ApiError, call } from './api.ts';
-import { because, consequencesOf } from './dry-run.ts';
-import { Command, type Content, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
+import { asked, because } from './dry-run.ts';
+import { Command, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
 import type { PageProps } from './pages.ts';
 
 type TokenPage = { readonly items: readonly Token[]; readonly nextCursor: string | null };
 const ownPath = '/api/v1/tokens';
 const day = 86_400_000;
+const needed = 'tokens:write';
 
 /** The latest tokens, `pages` of them; what is shown stays while more are read. */
 function useTokens(path: string) {
@@ -108,23 +109,13 @@ function Tokens(props: {
   readonly isAllowed: boolean;
   readonly again: () => void;
 }): Markup {
-  const [asking, setAsking] = useState<Token | undefined>(undefined);
-  const [consequence, setConsequence] = useState<Content>(undefined);
-  const [error, setError] = useState<unknown>(undefined);
-  const ask = async (token: Token): Promise<void> => {
-    setError(undefined);
-    try {
-      setConsequence(await consequencesOf('DELETE', `${props.path}/${token.id}`));
-      setAsking(token);
-    } catch (caught) {
-      setError(caught);
-    }
-  };
-  const revoke = async (reason?: string): Promise<void> => {
-    if (asking !== undefined) await call('DELETE', `${props.path}/${asking.id}`, because(reason));
-    setAsking(undefined);
-    props.again();
-  };
+  const permissions = props.isAllowed ? [needed] : [];
+  const revoke =
+    (path: string) =>
+    async (reason?: string): Promise<void> => {
+      await call('DELETE', path, because(reason));
+      props.again();
+    };
   const more = (event: Event): void => {
     // The button goes with the last of them: the focus stays with the rows.
     const rows = (event.currentTarget as HTMLElement).closest('div')?.querySelector<HTMLElement>('.scroll');
@@ -133,18 +124,17 @@ function Tokens(props: {
   };
   const columns = ['Name', 'Whose', 'State', 'Used', 'Expires', 'Action'].map((title) => ({ title }));
   return html`<div><h2>${props.title}${props.more === undefined ? ' ' : ', the latest '}${props.tokens.length}</h2>
-    ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
       props.tokens.length === 0
         ? html`<p class="empty">None.</p>`
         : html`<${Table} label=${props.title} columns=${columns}>
       ${props.tokens.map((one) => {
         const state = stateOf(one);
-        return html`<tr data-testid=${`row-token-${one.id}`} data-row tabIndex=${-1}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
+        const path = `${props.path}/${one.id}`;
+        return html`<tr key=${one.id} data-testid=${`row-token-${one.id}`} data-row tabIndex=${-1}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
           <td>${one.lastUsedAt === null ? 'never' : html`<${Time} at=${one.lastUsedAt} />`}</td><td>${one.expiresAt === null ? 'never' : html`<${Time} at=${one.expiresAt} />`}</td>
-          <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" disabled=${!props.isAllowed} title=${`svc token revoke ${one.id}${props.org}`} onClick=${() => void ask(one)}>Revoke</button>${props.isAllowed ? html` <${Copy} text=${`svc token revoke ${one.id}${props.org}`} label="svc" />` : html` <small>needs tokens:write</small>`}` : '–'}</td></tr>`;
+          <td>${one.revokedAt === null ? html`<${Action} place=${{ permissions }} label="Revoke" testId="revoke" needs=${needed} command=${`svc token revoke ${one.id}${props.org}`} run=${revoke(path)} confirm=${asked(`Revoke ${one.name}`, 'DELETE', path)} />` : '–'}</td></tr>`;
       })}<//>`
     }
-    ${props.more === undefined ? null : html`<p class="pager"><button type="button" data-testid="page-older" onClick=${more}>More</button></p>`}
-    ${asking === undefined ? null : html`<${Confirm} title=${`Revoke ${asking.name}`} consequence=${consequence} action="Revoke" withReason=${true} onConfirm=${revoke} onClose=${() => setAsking(undefined)} />`}</div>`;
+    ${props.more === undefined ? null : html`<p class="pager"><button type="button" data-testid="page-older" onClick=${more}>More</button></p>`}</div>`;
 }
