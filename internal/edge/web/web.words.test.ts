@@ -141,6 +141,17 @@ test('a trigger is explained by the latest events of its own endpoint, however m
   await context.close();
 });
 
+test('whether the error tracker is connected is not said where the connections could not be read', async () => {
+  const { page, context } = await signedIn('events');
+  await page.route('**/connections?limit=200', (route) =>
+    route.fulfill({ status: 500, json: { status: 500, code: 'internal', detail: 'x', requestId: 'r-1' } }),
+  );
+  await page.locator('nav a', { hasText: 'Connections' }).click();
+  await at(page, 'failure').waitFor();
+  assert.equal(await at(page, 'connection-errtrack').count(), 0);
+  await context.close();
+});
+
 test('settings say of sessions that reach nothing that they do, and head what was told last', async () => {
   const { api, ctx } = daemon;
   assert.equal((await api('PATCH', 'P', { network: { allow: [] } })).status, 200);

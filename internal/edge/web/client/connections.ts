@@ -10,7 +10,7 @@ import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
 import { ConnectionRow, Since, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
-import { Command, Copy, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
+import { Command, Copy, Failure, html, Reading, Status, Table, Toast, type Markup, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 
 const setupBase = '/api/v1/connections/errtrack/installations';
@@ -127,8 +127,8 @@ export function Page(props: PageProps): Markup {
     ${rows.error === undefined ? null : html`<${Failure} error=${rows.error} />`}
     <${AddConnection} place=${place} again=${rows.again} />
     ${
-      rows.value === undefined && rows.error === undefined
-        ? html`<p class="empty">Reading…</p>`
+      rows.value === undefined
+        ? html`<${Reading} error=${rows.error} />`
         : html`<${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
       <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedText(own?.usedBy)} own=${own} onConnect=${connect} onDisconnect=${() => question.ask(consequence)} />
