@@ -146,6 +146,24 @@ test('who lets a command line in by keys is led to who asks, and to what became 
   await context.close();
 });
 
+test('Enter in a field does what the button behind it does', async () => {
+  const { page, context } = await signedIn('/settings');
+  await at(page, 'project-name').fill('By keys');
+  await page.keyboard.press('Enter');
+  await page.getByText('It is called By keys now.').waitFor();
+  await page.goto(`${daemon.url}${root}/endpoints`);
+  await page.locator('summary', { hasText: 'Reserve a name' }).click();
+  await at(page, 'endpoint-name').fill('by-keys');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/endpoints\/by-keys$/);
+  await page.goto(`${daemon.url}${root}/members`);
+  await page.locator('summary', { hasText: 'Add a member' }).click();
+  await at(page, 'member-who').fill('nobody@example.org');
+  await page.keyboard.press('Enter');
+  await at(page, 'failure').waitFor();
+  await context.close();
+});
+
 test('Connect has the focus again when the choice that it opened is closed', async () => {
   const { api } = daemon;
   const projectId = String((await api('GET', 'P')).body['id']);

@@ -94,6 +94,15 @@ export function useQuestion(act: (reason?: string) => Promise<void>, tell: (erro
   return { asking, ask, close, confirmed };
 }
 
+/** Fields, and behind them the button that takes what is in them: Enter in a field presses it, as in any form. */
+export function Entry(props: { readonly children: Content }): Markup {
+  const press = (event: Event): void => {
+    event.preventDefault();
+    (event.currentTarget as HTMLFormElement).querySelector('button')?.click();
+  };
+  return html`<form onSubmit=${press} autocomplete="off">${props.children}</form>`;
+}
+
 /** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
 export function Action(props: ActionProps): Markup {
   const [error, setError] = useState<unknown>(undefined);

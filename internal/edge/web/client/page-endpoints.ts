@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
-import { Action } from './action.ts';
+import { Action, Entry } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { Portion } from './detail.ts';
@@ -43,9 +43,9 @@ function Reserve({ place }: { readonly place: Place }): Markup {
     navigate(pageHref(place, 'endpoints', made.name));
   };
   const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value.trim());
-  return html`<details><summary>Reserve a name</summary>
+  return html`<details><summary>Reserve a name</summary><${Entry}>
     <${Field} label="Name" hint="Its address is known for an hour before an apply makes it ready."><input data-testid="endpoint-name" value=${name} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
-    <${Action} place=${place} label="Reserve" testId="create" needs="endpoints:write" command=${shell`svc endpoint reserve ${name === '' ? 'NAME' : name}`} run=${run} /></details>`;
+    <${Action} place=${place} label="Reserve" testId="create" needs="endpoints:write" command=${shell`svc endpoint reserve ${name === '' ? 'NAME' : name}`} run=${run} /><//></details>`;
 }
 
 /** What a caller types, with the proof that the endpoint asks for; secrets by name alone. */

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import type { Project } from '../../../../schemas/api/tenancy.ts';
-import { Action } from './action.ts';
+import { Action, Entry } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
@@ -65,6 +65,6 @@ function Rename({ place, project, again }: Props): Markup {
     again();
   };
   const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value);
-  return html`<div><${Toast} text=${told} /><${Field} label="Name"><input data-testid="project-name" value=${name} maxlength="200" onInput=${type} /><//>
-    <${Action} place=${place} label="Rename" testId="rename" needs=${needed} command=${shell`svc project rename ${project.slug} NAME`} run=${run} /></div>`;
+  return html`<div><${Toast} text=${told} /><${Entry}><${Field} label="Name"><input data-testid="project-name" value=${name} maxlength="200" onInput=${type} /><//>
+    <${Action} place=${place} label="Rename" testId="rename" needs=${needed} command=${shell`svc project rename ${project.slug} NAME`} run=${run} /><//></div>`;
 }
