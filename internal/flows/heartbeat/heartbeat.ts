@@ -20,6 +20,7 @@ import {
   writeTicks,
 } from '../../adapters/store/resources/schedules.ts';
 import { clearSuspects, endInHand, failNewEvents } from '../../adapters/store/operations/in-hand.ts';
+import { mapInSlices } from '../../base/concurrency.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { noTick } from '../../domain/events.ts';
@@ -72,12 +73,12 @@ async function followClock({ db, runtime }: FlowContext): Promise<void> {
   const before = looked.get(runtime);
   looked.set(runtime, now);
   if (before !== undefined && now.getTime() > before.getTime() - setBackMs) return;
-  const patterns = (await schedulePatterns(db)).flatMap((pattern) => {
+  const patterns = await mapInSlices(await schedulePatterns(db), (pattern) => {
     // Of a zone that this runtime does not know others tell.
     const nextAt = checkTimezone(pattern.timezone) ? nextTick(pattern.cron, pattern.timezone, now) : null;
     return nextAt === null ? [] : [{ ...pattern, nextAt }];
   });
-  const schedules = await bringForward(db, patterns);
+  const schedules = await bringForward(db, patterns.flat());
   if (schedules > 0) runtime.log.warn({ schedules }, 'heartbeat.clock_set_back');
 }
 
