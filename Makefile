@@ -107,6 +107,6 @@ test-fuzz: setup ## the long form of the property and hostile-input tests
 test-history: setup ## every statement that a loop or a list sends, explained on a million rows of each kind
 	@SVC_LONG=1 node --test --test-global-setup=internal/base/testkit/global-setup.ts cmd/svcd/svcd.history.test.ts
 
-test-long: setup ## the long form of the other tests that have one: every page and route in every state, routing beside a naive one
+test-long: setup ## the long form of the other tests that have one: every page and route in every state, routing beside a naive one, what a daemon holds behind hours of work
 	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts \
 	  $$(grep -rlE 'isLong|howMany|SVC_LONG' cmd internal schemas | grep -E '\.test\.ts$$' | grep -vE '\.(crash|fuzz|engines|kubernetes|history)\.test\.ts$$')
