@@ -245,8 +245,8 @@ async function askForPlans(tx: Sql, connection: SealedConnection, pull: codehost
   const lower = fullName.toLowerCase();
   for (const { id, branch, plan } of await repositoriesOfPull(tx, connection.projectId, { ...pull, fullName: lower })) {
     await notePullDelivery(tx, id, now);
-    if ((branch ?? pull.defaultBranch) !== pull.base) continue;
-    if (!pull.isOpen) await forgetWish(tx, id, number);
+    const isElsewhere = (branch ?? pull.defaultBranch) !== pull.base;
+    if (!pull.isOpen || isElsewhere) await forgetWish(tx, { repositoryId: id, number, at });
     else if (!pull.isFork || plan.forks === true) {
       await wishPlan(tx, { repositoryId: id, number, fullName, head, at });
     }

@@ -63,12 +63,18 @@ export async function forgetPulls(sql: Sql, before: Date, limit: number): Promis
   return rowCount;
 }
 
-/** A pull request that is over is told nothing more. */
-export async function forgetWish(sql: Sql, repositoryId: string, number: number): Promise<void> {
+/**
+ * A pull request that is over, or is to be merged elsewhere, is told nothing more; what is heard of late, of a time before
+ * `at`, begins nothing anew.
+ */
+export async function forgetWish(
+  sql: Sql,
+  { repositoryId, number, at }: Pick<PullWish, 'repositoryId' | 'number' | 'at'>,
+): Promise<void> {
   await sql.query(
-    `update svc.pull_plans set due_at = null, version = version + 1
-      where repository_id = $1::uuid and number = $2::int and due_at is not null`,
-    [repositoryId, number],
+    `update svc.pull_plans set due_at = null, version = version + 1, heard_at = greatest(heard_at, $3::timestamptz)
+      where repository_id = $1::uuid and number = $2::int and heard_at <= $3::timestamptz`,
+    [repositoryId, number, at],
   );
 }
 

@@ -1,0 +1,87 @@
+// What is told of pull requests that deliveries tell of late, or tell nobody of, and of those whose base changes.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Issue, SimRepository } from '../../base/testkit/codehost-state.ts';
+import { agentFile, until } from '../sync/sync-testkit.ts';
+import { delivery, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
+
+describe('a pull request', () => {
+  let bench: PlanBench;
+  let intake = '';
+  before(async () => {
+    bench = await startPlanBench();
+    const { body } = await bench.daemon.api('GET', 'P/connections/hub');
+    intake = new URL(String(body['intakeUrl'])).pathname;
+  });
+  after(() => bench.stop());
+  const deliver = async (body: object): Promise<void> => {
+    const { headers, text } = delivery('pull_request', body);
+    const { status } = await bench.daemon.api('POST', intake, text, { token: null, headers });
+    assert.ok(status < 300);
+  };
+  const commentsOf = (repo: SimRepository, number: number) => repo.comments.filter((one) => one.number === number);
+  const issueOf = (repo: SimRepository, number: number): Issue => {
+    const issue = repo.issues.get(number);
+    assert.ok(issue);
+    return issue;
+  };
+  /** A pull request whose first telling fails and waits for its next try; call the answer to let that succeed. */
+  const waiting = async (repo: SimRepository): Promise<{ number: number; goOn: () => Promise<void> }> => {
+    let isAsked = false;
+    bench.sim.fault = ({ path }) => {
+      if (!/\/pulls\/\d+\/files$/.test(path)) return null;
+      isAsked = true;
+      return { kind: 'status', status: 502 };
+    };
+    const files = { '.svc/agents/second.yaml': agentFile(`${repo.name}-second`) };
+    const { number } = await bench.pull(repo, { branch: 'topic', files });
+    const { db } = bench.daemon.ctx;
+    await until('the first try to be over', async () => {
+      const { rows } = await db.query('select from svc.pull_plans where attempts > 0 and claimed_by is null');
+      return isAsked && rows.length > 0;
+    });
+    return {
+      number,
+      goOn: async () => {
+        bench.sim.fault = () => null;
+        await db.query('update svc.pull_plans set due_at = now() where due_at is not null');
+        await bench.quiet();
+      },
+    };
+  };
+
+  it('that is to be merged elsewhere by now is told nothing, and is told its plan where it comes back', async () => {
+    const repo = await bench.follow('elsewhere');
+    await bench.quiet();
+    await repo.git.git(['update-ref', 'refs/heads/dev', 'refs/heads/main']);
+    const { number, goOn } = await waiting(repo);
+    const { pull } = issueOf(repo, number);
+    assert.ok(pull);
+    const retarget = async (base: string): Promise<void> => {
+      Object.assign(pull, { base });
+      await deliver((await openPull(bench.sim, repo, { branch: 'topic', files: {}, action: 'edited' })).body);
+    };
+    await retarget('dev');
+    await goOn();
+    assert.deepEqual([commentsOf(repo, number), repo.checks], [[], []]);
+    await retarget('main');
+    await bench.quiet();
+    assert.equal(commentsOf(repo, number).length, 1);
+  });
+
+  it('that is over is told nothing by what is heard of it late', async () => {
+    const repo = await bench.follow('over');
+    await bench.quiet();
+    const { number, goOn } = await waiting(repo);
+    const late = await openPull(bench.sim, repo, { branch: 'topic', files: {}, action: 'edited' });
+    const issue = issueOf(repo, number);
+    Object.assign(issue, { state: 'closed', updated: bench.sim.time() });
+    const end = await openPull(bench.sim, repo, { branch: 'topic', files: {}, action: 'closed' });
+    assert.ok(end.body.pull_request.updated_at > late.body.pull_request.updated_at);
+    await deliver(end.body);
+    await deliver(late.body);
+    await goOn();
+    assert.deepEqual(commentsOf(repo, number), []);
+  });
+});
