@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Issue, SimRepository } from '../../base/testkit/codehost-state.ts';
-import { agentFile, until } from '../sync/sync-testkit.ts';
+import { agentFile, syncNow, until } from '../sync/sync-testkit.ts';
 import { delivery, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
 
 describe('a pull request', () => {
@@ -83,5 +83,20 @@ describe('a pull request', () => {
     await deliver(late.body);
     await goOn();
     assert.deepEqual(commentsOf(repo, number), []);
+  });
+
+  it('is looked at again where its base begins to read what it changes', async () => {
+    const repo = await bench.follow('reads');
+    await bench.quiet();
+    const { number } = await bench.pull(repo, { branch: 'topic', files: { 'shared/f.yaml': 'labels: {a: b}\n' } });
+    await bench.quiet();
+    assert.deepEqual(commentsOf(repo, number), []);
+    await repo.git.commit({
+      '.svc/agents/up.yaml': agentFile('reads-up', 'imports: ../../shared/f.yaml'),
+      'shared/f.yaml': 'labels: {a: c}\n',
+    });
+    assert.equal((await syncNow(bench.daemon, 'reads'))['status'], 'applied');
+    await bench.quiet();
+    assert.equal(commentsOf(repo, number).length, 1);
   });
 });

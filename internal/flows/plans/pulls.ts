@@ -93,9 +93,11 @@ async function tellUntouched(publication: PlanPublication): Promise<void> {
 /** Whether the pull request changes a file that compile reads; undefined where the connection may not know. */
 async function touches(publication: PlanPublication): Promise<boolean | undefined> {
   const { hub, row } = publication;
-  if (row.touchedHead === row.head) return row.touched ?? undefined;
   const { root } = hub.repository;
   const outside = await pathsReadOutside(hub.ctx, hub.repository);
+  // What is read is another with another base: of a head that was looked at, that is looked at again.
+  const touchedHead = outside.size === 0 ? row.head : `${row.head} ${digestOf([root, ...[...outside].sort()])}`;
+  if (row.touchedHead === touchedHead) return row.touched ?? undefined;
   const isRead = (path: string | undefined): boolean => {
     // As the tree sees it, which may begin below the top of the repository.
     const seen = path === undefined ? '' : relative(`/${root}`, `/${path}`);
@@ -118,7 +120,7 @@ async function touches(publication: PlanPublication): Promise<boolean | undefine
     if (error instanceof Fault && error.code === 'permission-missing') return undefined;
     throw error;
   }
-  await publication.save({ touchedHead: row.head, touched });
+  await publication.save({ touchedHead, touched });
   return touched;
 }
 
