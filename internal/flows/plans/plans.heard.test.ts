@@ -99,4 +99,23 @@ describe('a pull request', () => {
     await bench.quiet();
     assert.equal(commentsOf(repo, number).length, 1);
   });
+
+  it('that came while its repository was suspended, or unwanted, is told once it is not', async () => {
+    const repo = await bench.follow('resumed');
+    await bench.quiet();
+    const file = (name: string) => ({ [`.svc/agents/${name}.yaml`]: agentFile(`resumed-${name}`) });
+    // Deliveries come: nobody looks by the clock.
+    await bench.pull(repo, { branch: 'first', files: file('a') });
+    await bench.quiet();
+    await bench.daemon.api('POST', 'P/repositories/resumed/suspend');
+    const missed = await bench.pull(repo, { branch: 'missed', files: file('b') });
+    await bench.daemon.api('POST', 'P/repositories/resumed/resume');
+    await until('the plan of the one that was missed', async () => commentsOf(repo, missed.number).length === 1);
+    await bench.quiet();
+    const forked = await bench.pull(repo, { branch: 'forked', files: file('c'), fork: true });
+    await bench.quiet();
+    assert.deepEqual(commentsOf(repo, forked.number), []);
+    await bench.daemon.api('PATCH', 'P/repositories/resumed', { plan: { forks: true } });
+    await until('the plan of the one of a fork', async () => commentsOf(repo, forked.number).length === 1);
+  });
 });

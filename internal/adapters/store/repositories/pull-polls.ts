@@ -72,6 +72,11 @@ export async function notePullDelivery(sql: Sql, repositoryId: string, now: Date
   );
 }
 
+/** Has open pull requests looked for at once: of some of them nobody may have heard, or they were not wanted. */
+export async function wishPullLook(sql: Sql, repositoryId: string): Promise<void> {
+  await sql.query('update svc.pull_polls set looked_commit = null where repository_id = $1::uuid', [repositoryId]);
+}
+
 /** The head of each pull request that was wished for. */
 export async function knownHeads(sql: Sql, repositoryId: string): Promise<ReadonlyMap<number, string>> {
   const { rows } = await sql.query<{ number: number; head: string }>(
