@@ -20,9 +20,7 @@ export interface RawDelivery {
   readonly body: JsonObject;
 }
 
-export type Named =
-  | { readonly ignored: string }
-  | { readonly event: NamedEvent; readonly connectionId: string; readonly ignored?: undefined };
+export type Named = { readonly ignored: string } | { readonly event: NamedEvent; readonly ignored?: undefined };
 
 /** Throws Fault `not_found` for the connection, `invalid` for a body or name that cannot be one of its provider. */
 export async function nameDelivery(ctx: FlowContext, project: ProjectRef, given: RawDelivery): Promise<Named> {
@@ -35,7 +33,7 @@ export async function nameDelivery(ctx: FlowContext, project: ProjectRef, given:
   if (delivery.kind === 'ignored') return { ignored: delivery.reason };
   const known = await readFacts(ctx.db, connection.id, delivery.needs ?? []);
   const { event } = delivery.finish?.((fact) => known.get(factId(fact))) ?? delivery;
-  return { event: { ...event, payload: { ...event.payload, raw: given.body } }, connectionId: connection.id };
+  return { event: { ...event, payload: { ...event.payload, raw: given.body } } };
 }
 
 async function normalized(ctx: FlowContext, connection: SealedConnection, given: RawDelivery): Promise<Delivery> {

@@ -1,26 +1,23 @@
 // One routing transaction of a project: the oldest events that wait, all that they need read set-wise, decided in memory
 // one after the other, written set-wise. Either all of it happens or nothing.
 
-import { connectionsByIds } from '../../adapters/store/connections/connections.ts';
 import { wholePayload } from '../../adapters/store/events/events.ts';
 import {
   type EventBody,
   type PendingEvent,
   readBodies,
   type RoutingStart,
-  sessionsNamed,
 } from '../../adapters/store/routing/routing.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { aloneAtEnds } from '../in-hand.ts';
 import { largePayload, routedPayload } from '../ingest/ingest.ts';
 import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, observedIn, targetIn } from './decide.ts';
-import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
+import { mayHoldMarker, sessionsMarked } from './markers.ts';
 import { emptyPlan, isFull, writePlan, writeTexts } from './plan.ts';
 import type { ProjectTriggers, TriggerCache } from './triggers.ts';
 import { unheardOf, unheardReason } from './unheard.ts';
@@ -196,7 +193,7 @@ export function parsed({ raw, payload }: EventBody): Json {
   return routedPayload({ payload: wholePayload(raw, payload), attributions: null });
 }
 
-/** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */
+/** The sessions that the service's own texts name, by event: of those that may hold a marker at all. */
 async function readMarked(
   tx: RoutingTx,
   events: readonly PendingEvent[],
@@ -207,21 +204,8 @@ async function readMarked(
     const body = bodies.get(id);
     return connectionId !== null && targetKey !== null && body !== undefined && mayHoldMarker(body.payload);
   });
-  if (marking.length === 0) return new Map();
-  const connections = await connectionsByIds(tx, [...new Set(marking.flatMap((event) => event.connectionId ?? []))]);
-  const found = marking.map((event): readonly [string, readonly Marker[]] => {
-    const config = connections.get(event.connectionId ?? '');
-    return [event.id, markersIn(payloads.get(event.id) ?? null, textAt(config?.['botLogin']))];
-  });
-  const named = [...new Set(found.flatMap(([, markers]) => markers.map((marker) => marker.sessionId)))];
-  const live = new Map((await sessionsNamed(tx, named)).filter((one) => one.live).map((one) => [one.sessionId, one]));
-  return new Map(
-    found.map(([id, markers]) => [
-      id,
-      markers.flatMap(({ sessionId, agent, relation }) => {
-        const session = live.get(sessionId);
-        return session?.agent === agent ? [{ ...session, relation }] : [];
-      }),
-    ]),
+  return sessionsMarked(
+    tx,
+    marking.map(({ id, connectionId }) => ({ id, connectionId, payload: payloads.get(id) ?? null })),
   );
 }

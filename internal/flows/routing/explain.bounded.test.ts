@@ -81,6 +81,7 @@ describe('what is explained of a pull request is what routing then does', () => 
     const told = body['triggers'] as unknown as { ordinal: number; decision: string | null }[];
     return told.flatMap((one) => (one.decision === null ? [] : [`${one.ordinal} ${one.decision}`]));
   };
+  const all = { kind: 'allLiveSessions' };
   const asked = (pullRequest: object): object => ({ codehost: { repository: { fullName: 'o/r' }, pullRequest } });
   const routed = async (pullRequest: object): Promise<string[]> => {
     const ann = { login: 'ann', id: 1, type: 'User' };
@@ -118,6 +119,49 @@ describe('what is explained of a pull request is what routing then does', () => 
     }
     // Of a target that the payload does not name nobody holds anything; the slot is the agent's all the same.
     assert.deepEqual(await explained({}), ['0 converted', '1 deliver', '2 converted']);
+  });
+
+  test('with the session that made it, where its text says so', async () => {
+    await only('maker', {
+      triggers: [
+        { event, where: { '$.svc.attributions': { exists: true } }, routing: { kind: 'deliver', routeBy: all } },
+        { event, where: { '$.svc.attributions': { exists: false } }, routing: { kind: 'spawn' } },
+      ],
+    });
+    const { body } = await daemon.api('POST', 'P/agents/maker/sessions', { message: 'go' });
+    const session = String(body['id']);
+    for (const [login, decisions] of [
+      ['svc-app', ['0 deliver']],
+      ['ann', ['1 spawn']],
+    ] as const) {
+      const by = { login, id: 1, type: 'User' };
+      const said = `Done. <!-- svc:v=1 session=${session} agent=maker -->`;
+      const opened = {
+        action: 'opened',
+        repository: { id: 1, full_name: 'o/r', name: 'r', owner: { login: 'o' } },
+        sender: by,
+        pull_request: {
+          number: login.length,
+          title: 'A',
+          body: said,
+          state: 'open',
+          user: by,
+          labels: [],
+          head: {},
+          base: {},
+        },
+      };
+      const raw = { raw: true, connection: 'hub', event: 'pull_request', payload: opened };
+      const asked = await daemon.api('POST', 'P/triggers/explain', raw);
+      const told = asked.body['triggers'] as unknown as { ordinal: number; decision: string | null }[];
+      const would = told.flatMap((one) => (one.decision === null ? [] : [`${one.ordinal} ${one.decision}`]));
+      const id = await arrive('pull_request', opened);
+      assert.deepEqual(
+        (await routesOf(daemon.ctx.db, id)).map((one) => `${one.ordinal} ${one.decision}`),
+        decisions,
+      );
+      assert.deepEqual(would, decisions, login);
+    }
   });
 
   test('where a mount has no ref to be cloned at', async () => {

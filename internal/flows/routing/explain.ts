@@ -25,8 +25,10 @@ import { messageOf } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { attributed, routedPayload } from '../ingest/ingest.ts';
 import { decideStartable, observedIn } from './decide.ts';
+import { sessionsMarked } from './markers.ts';
 import type { RenderInput } from './messages.ts';
 import {
+  addAttribution,
   type AskingTrigger,
   attributionsOn,
   load,
@@ -117,11 +119,12 @@ async function explainAsked(
   tx: RoutingTx,
   { event: key, payload: asked, endpoint, connection }: Question,
 ): Promise<Explanation<TriggerExplanation>> {
-  const scope = endpoint ?? (connection === undefined ? undefined : await connectionNamed(tx, connection));
+  const connectionId = connection === undefined ? null : await connectionNamed(tx, connection);
+  const scope = endpoint ?? connectionId ?? undefined;
   const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(key));
   const triggers = rows.map((row) => scoped(row, row.endpoint ?? row.connectionId));
   const target = targetTold(key, asked) ?? unnamedTarget(key);
-  const standing = await standingOn(tx, key, target, asked);
+  const standing = await standingOn(tx, { key, target, payload: asked, connectionId });
   const brought = objectAt(asked['svc'])['attributions'] !== undefined;
   const payload = brought ? asked : (attributed(asked, standing.attributions.map(asJson)) as JsonObject);
   const all = explain(triggers, { key, scope, payload });
@@ -162,7 +165,7 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
   const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(event.key));
   const triggers = rows.map((row) => scoped(row, row.endpointId ?? row.connectionId));
   const target = event.target as Target | null;
-  const standing = await standingOn(tx, event.key, target, routedPayload(event));
+  const standing = await standingOn(tx, { ...event, target, payload: routedPayload(event) });
   const isOpen = event.routerStatus === 'pending' || event.routerStatus === 'failed';
   const payload = routedPayload(isOpen ? { ...event, attributions: standing.attributions.map(asJson) } : event);
   if (event.large !== undefined) await readAhead(payload, triggers);
@@ -179,6 +182,9 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
   return withinAnswer(told);
 }
 
+/** Stands for the id of an event that was not recorded. */
+const noEvent = '00000000-0000-0000-0000-000000000000';
+
 /** What stands where an event is, as it is asked about. */
 interface Surroundings {
   readonly target: Target | null;
@@ -187,12 +193,24 @@ interface Surroundings {
   readonly attributions: readonly Attribution[];
 }
 
-async function standingOn(tx: RoutingTx, key: string, target: Target | null, payload: Json): Promise<Surroundings> {
+interface Asked {
+  readonly key: string;
+  readonly target: Target | null;
+  readonly payload: Json;
+  readonly connectionId: string | null;
+}
+
+/** With the sessions that its own text ties to the target, as routing will do first. */
+async function standingOn(tx: RoutingTx, { key, target, payload, connectionId }: Asked): Promise<Surroundings> {
   const observed = observedIn({ key, payload });
   const state = await openRoutingState(
     tx,
     [target, observed].filter((one) => one !== null),
   );
+  if (target !== null) {
+    const marked = await sessionsMarked(tx, [{ id: noEvent, connectionId, payload }]);
+    for (const one of marked.get(noEvent) ?? []) addAttribution(state, target, one);
+  }
   return { target, observed, state, attributions: attributionsOn(state, target) };
 }
 
@@ -210,9 +228,6 @@ async function decideNow(
   });
   return new Map([...result.decisions, ...refused].map((one) => [one.trigger, one.decision]));
 }
-
-/** Stands for the id of an event that was not recorded. */
-const noEvent = '00000000-0000-0000-0000-000000000000';
 
 const asJson = (one: Attribution): Json => ({ ...one });
 

@@ -1,12 +1,15 @@
 // The hidden marker `<!-- svc:v=1 session=<id> agent=<name> -->` (docs/reference/routing.md#attributions): it ties a session to the target of
 // the event that brings it, where the text was written by the service's own app or bot. Anybody else's counts for nothing.
 
+import { connectionsByIds } from '../../adapters/store/connections/connections.ts';
+import { type LiveSession, sessionsNamed } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { isBotLogin } from '../../adapters/providers/codehost/codehost.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { uuidPattern } from '../../domain/uuid.ts';
 
-export interface Marker {
+interface Marker {
   readonly sessionId: string;
   readonly agent: string;
   /** `created`: in the thing itself; `posted`: in something said about it. */
@@ -31,7 +34,7 @@ const places: readonly (readonly [part: string, relation: Marker['relation']])[]
 ];
 
 /** The markers that count, each once. `botLogin`: who the service is on the event's connection, where that is known. */
-export function markersIn(payload: Json, botLogin: string | undefined): Marker[] {
+function markersIn(payload: Json, botLogin: string | undefined): Marker[] {
   const root = objectAt(payload);
   const found = new Map<string, Marker>();
   for (const { text, relation } of ownTexts(root, botLogin)) {
@@ -85,4 +88,37 @@ const makes = (event: JsonObject, part: string): boolean =>
 function isBot(author: Json | undefined, botLogin: string | undefined): boolean {
   const login = textAt(author);
   return login !== undefined && botLogin !== undefined && isBotLogin(login, botLogin);
+}
+
+export interface MarkedSession extends LiveSession {
+  readonly relation: Marker['relation'];
+}
+interface MarkedEvent {
+  readonly id: string;
+  readonly connectionId: string | null;
+  readonly payload: Json;
+}
+
+/** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */
+export async function sessionsMarked(
+  tx: RoutingTx,
+  events: readonly MarkedEvent[],
+): Promise<ReadonlyMap<string, readonly MarkedSession[]>> {
+  if (events.length === 0) return new Map();
+  const connections = await connectionsByIds(tx, [...new Set(events.flatMap((event) => event.connectionId ?? []))]);
+  const found = events.map(({ id, connectionId, payload }): readonly [string, readonly Marker[]] => {
+    const config = connections.get(connectionId ?? '');
+    return [id, markersIn(payload, textAt(config?.['botLogin']))];
+  });
+  const named = [...new Set(found.flatMap(([, markers]) => markers.map((marker) => marker.sessionId)))];
+  const live = new Map((await sessionsNamed(tx, named)).filter((one) => one.live).map((one) => [one.sessionId, one]));
+  return new Map(
+    found.map(([id, markers]) => [
+      id,
+      markers.flatMap(({ sessionId, agent, relation }) => {
+        const session = live.get(sessionId);
+        return session?.agent === agent ? [{ ...session, relation }] : [];
+      }),
+    ]),
+  );
 }

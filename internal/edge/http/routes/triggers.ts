@@ -73,7 +73,7 @@ export const triggerRoutes: readonly Route[] = [
       const named = await nameDelivery(ctx, where, { connection, event, body: payload });
       if (named.ignored !== undefined) return ok({ triggers: [], ignored: named.ignored });
       const { key, payload: carried } = named.event;
-      const told = await explainTriggers(ctx, where, { event: key, payload: carried, endpoint: named.connectionId });
+      const told = await explainTriggers(ctx, where, { event: key, payload: carried, connection });
       return ok({ ...told, event: key, payload: { ...carried, raw: undefined } });
     }
     if (event === undefined) throw new Fault('invalid', 'invalid-body', 'event: the key is needed');
