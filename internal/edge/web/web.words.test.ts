@@ -167,3 +167,38 @@ test('settings say of sessions that reach nothing that they do, and head what wa
   await page.getByRole('heading', { name: 'What was told last' }).waitFor();
   await context.close();
 });
+
+test('the whole of a time is read where it has the focus, wherever it stands', async () => {
+  const { api, ctx } = daemon;
+  assert.equal((await api('POST', 'P/agents/triage/sessions', { message: 'hello' })).status, 201);
+  const projectId = String((await api('GET', 'P')).body['id']);
+  await ctx.db.query(
+    `insert into svc.connections (project_id, provider, product, name, status, reason)
+     values ($1, 'mcp', 'mcp', 'docs', 'authorization_required', 'the authorization has expired')`,
+    [projectId],
+  );
+  const { page, context } = await signedIn('sessions');
+  for (const [path, selector] of [
+    ['', '[data-testid="attention-item"] time'],
+    ['/sessions', 'tbody tr td:last-child time'],
+    ['/sessions', 'tbody tr:last-child td:nth-last-child(2) time'],
+  ] as const) {
+    await page.goto(`${daemon.url}${root}${path}`);
+    const time = page.locator(selector).first();
+    for (const width of [1440, 768, 360]) {
+      await page.setViewportSize({ width, height: 900 });
+      await time.waitFor();
+      await time.blur();
+      await page.keyboard.press('Tab');
+      await time.focus();
+      const [left, right] = await time.evaluate((one) => {
+        const [box, whole] = [one.getBoundingClientRect(), getComputedStyle(one, '::after')];
+        const from = box.left + Number.parseFloat(whole.left);
+        return [from, from + Number.parseFloat(whole.width)] as const;
+      });
+      assert.ok(right - left > 150, `${path} ${width}: ${right - left} wide`);
+      assert.ok(left >= 0 && right <= width, `${path} ${width}: from ${left} to ${right}`);
+    }
+  }
+  await context.close();
+});

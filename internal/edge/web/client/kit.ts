@@ -165,12 +165,20 @@ export function clockText(at: string, withSeconds = true): string {
   return zone() === 'UTC' && withSeconds ? `${text}Z` : text;
 }
 
+/** As wide as a whole time is, in pixels. */
+const wholeWidth = 220;
+/** The whole time opens to the side on which there is room for it. */
+function turn(event: Event): void {
+  const one = event.currentTarget as HTMLElement;
+  one.toggleAttribute('data-end', one.getBoundingClientRect().left + wholeWidth > document.documentElement.clientWidth);
+}
+
 /** A time of day, and the whole time where it is focused or pointed at. */
 export function Clock(props: { readonly at: string; readonly withSeconds?: boolean }): Markup {
   useClock();
   const { at } = props;
   if (Number.isNaN(Date.parse(at))) return html`<span>${at}</span>`;
-  return html`<time dateTime=${at} title=${absolute(at)} data-at=${absolute(at)} tabIndex=${0}>${clockText(at, props.withSeconds)}</time>`;
+  return html`<time dateTime=${at} title=${absolute(at)} data-at=${absolute(at)} tabIndex=${0} onFocus=${turn}>${clockText(at, props.withSeconds)}</time>`;
 }
 
 /** How long something has run, each second anew while it does. */
@@ -206,7 +214,7 @@ export function Time(props: { readonly at: string; readonly isShort?: boolean })
   const [unit, size] = steps.find(([, , from]) => Math.abs(ms) >= from) ?? (['second', 1_000] as const);
   const text = relative[props.isShort === true ? 'narrow' : 'long'].format(Math.trunc(ms / size), unit);
   const whole = absolute(props.at);
-  return html`<time dateTime=${props.at} title=${whole} data-at=${whole} tabIndex=${0}>${text}</time>`;
+  return html`<time dateTime=${props.at} title=${whole} data-at=${whole} tabIndex=${0} onFocus=${turn}>${text}</time>`;
 }
 
 /** `412 ms`, `3 s`, `2 m 41 s`. */
