@@ -202,3 +202,13 @@ test('the whole of a time is read where it has the focus, wherever it stands', a
   }
   await context.close();
 });
+
+test('the fields of a dialog stay within it on a narrow screen', async () => {
+  const { page, context } = await signedIn('connections');
+  await page.setViewportSize({ width: 360, height: 640 });
+  await at(page, 'create').click();
+  const dialog = at(page, 'connection-dialog');
+  await dialog.waitFor();
+  assert.equal(await dialog.evaluate((one) => one.scrollWidth > one.clientWidth), false);
+  await context.close();
+});
