@@ -203,6 +203,26 @@ test('the whole of a time is read where it has the focus, wherever it stands', a
   await context.close();
 });
 
+test('what an organization’s secrets need is named, and nothing is asked for that is not allowed', async () => {
+  const { api } = daemon;
+  await api('POST', '/api/v1/orgs/default/members', { email: 'adam@example.org', role: 'member' });
+  await api('POST', 'P/members', { email: 'adam@example.org', role: 'admin' });
+  const made = await api('POST', '/api/v1/orgs/default/tokens', { email: 'adam@example.org', name: 'own' });
+  const context = await browser.open();
+  const { page, complaints } = await signInOn(context, daemon, `${root}/secrets?scope=organization`, {
+    token: String(made.body['token']),
+  });
+  await at(page, 'not-allowed').waitFor();
+  assert.equal(
+    await at(page, 'not-allowed').innerText(),
+    'This needs the permission secrets:list of the organization.',
+  );
+  await at(page, 'scope-project').click();
+  await at(page, 'row-secret-hook').waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test('the fields of a dialog stay within it on a narrow screen', async () => {
   const { page, context } = await signedIn('connections');
   await page.setViewportSize({ width: 360, height: 640 });

@@ -238,7 +238,7 @@ function advice({ status, code }: { readonly status: number; readonly code: stri
   if (code === 'signin-refused') return 'It may be mistyped, revoked or expired; `svc console` opens this signed in.';
   if (code === 'unknown-code') return 'Compare it with the terminal; a code is good for ten minutes.';
   if (status === 401) return 'What was read and typed stays: sign in beside this page, then go on here.';
-  if (status === 403) return 'Ask an administrator of the project for the permission.';
+  if (status === 403) return 'Ask an administrator for the permission.';
   if (status === 404) return 'It may have been deleted meanwhile, or its address is mistyped.';
   if (status === 409) return 'It has changed meanwhile: look at it again.';
   if (status === 429 || status === 503) return 'Wait a moment, then try again.';

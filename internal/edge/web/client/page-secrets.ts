@@ -89,7 +89,14 @@ const listOf = (scope: SecretScope): List<Secret> => ({
 const OfProject = changingList(listOf('project'));
 const OfOrganization = changingList(listOf('organization'));
 
-export const Page = (props: PageProps): Markup =>
-  props.query.get('scope') === 'organization'
-    ? html`<${OfOrganization} key="organization" ...${props} />`
-    : html`<${OfProject} key="project" ...${props} />`;
+const listed = 'secrets:list';
+/** What the caller may not see of the organization is named, and not asked for. */
+const Barred = ({ place }: PageProps): Markup =>
+  html`<section data-testid="page-secrets"><div class="title"><h1>Secrets</h1></div><${Above} place=${place} scope="organization" />
+    <p class="notice" data-testid="not-allowed">This needs the permission <code>${listed}</code> of the organization.</p></section>`;
+
+export function Page(props: PageProps): Markup {
+  if (props.query.get('scope') !== 'organization') return html`<${OfProject} key="project" ...${props} />`;
+  const isAllowed = props.place.org.permissions.includes(listed);
+  return isAllowed ? html`<${OfOrganization} key="organization" ...${props} />` : html`<${Barred} ...${props} />`;
+}
