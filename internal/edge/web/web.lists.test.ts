@@ -87,6 +87,32 @@ test('after a step to another page, and out of the filters, the focus is at the 
   await context.close();
 });
 
+test('who goes back to a list is at the row that they left it by', async () => {
+  const { page, context } = await signedIn('agents');
+  await at(page, 'page-older').click();
+  const row = at(page, `row-agent-${nameOf(90)}`);
+  await row.locator('a').first().click();
+  await at(page, 'page-agent').waitFor();
+  assert.equal(await page.evaluate('scrollY'), 0);
+  await page.goBack();
+  const isThere = async (): Promise<boolean> =>
+    (await row.count()) > 0 &&
+    (await row.evaluate((one) => {
+      const { top, bottom } = one.getBoundingClientRect();
+      return one === document.activeElement && top >= 0 && bottom <= innerHeight;
+    }));
+  for (const end = performance.now() + 10_000; !(await isThere()); ) assert.ok(performance.now() < end, 'it is there');
+  // On from there, and no step of one's own is taken back.
+  await page.keyboard.press('j');
+  assert.equal(await page.evaluate('document.activeElement.dataset.testid'), `row-agent-${nameOf(91)}`);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(new RegExp(`/agents/${nameOf(91)}$`));
+  await page.locator('nav a', { hasText: 'Agents' }).click();
+  await at(page, `row-agent-${nameOf(0)}`).waitFor();
+  assert.equal(await page.evaluate('document.activeElement.id'), 'main');
+  await context.close();
+});
+
 test('a name is found however many there are, and only what is nowhere is said to be', async () => {
   const { page, context } = await signedIn('events');
   await at(page, 'page-events').waitFor();

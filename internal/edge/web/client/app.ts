@@ -11,12 +11,14 @@ import {
   type Address,
   addressOf,
   followLink,
+  leftBy,
   navigate,
   pageHref,
   type PageProps,
   type PageRow,
   pages,
   type Place,
+  rowsOf,
   useAddress,
 } from './pages.ts';
 
@@ -282,15 +284,36 @@ function App(): Markup {
   </div>`;
 }
 
+const returnMs = 5_000;
+/** Back on a page one is at the row that one left it by, as soon as it is there, unless one has gone on by then. */
+function returnTo(row: string): () => void {
+  const stop = new AbortController();
+  const end = performance.now() + returnMs;
+  for (const act of ['keydown', 'pointerdown', 'wheel'])
+    addEventListener(act, () => stop.abort(), { signal: stop.signal, passive: true });
+  const look = (): void => {
+    if (stop.signal.aborted) return;
+    const [found] = rowsOf(row);
+    if (found !== undefined || performance.now() > end) stop.abort();
+    else requestAnimationFrame(look);
+    found?.focus({ preventScroll: true });
+    found?.scrollIntoView({ block: 'center' });
+  };
+  look();
+  return () => stop.abort();
+}
+
 /** After a step to another page the focus is on it; at the first one it is where the browser put it. */
 function useFocus(path: string): void {
   const [first] = useState(path);
   const [isMoved, setMoved] = useState(false);
   useEffect(() => {
-    if (path === first && !isMoved) return;
+    if (path === first && !isMoved) return undefined;
     setMoved(true);
     document.getElementById('main')?.focus({ preventScroll: true });
     scrollTo(0, 0);
+    const row = leftBy();
+    return row === undefined ? undefined : returnTo(row);
   }, [path]);
 }
 

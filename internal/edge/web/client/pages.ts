@@ -119,8 +119,19 @@ export const pageHref = (place: Place, page: string, id?: string): string =>
 
 const moved = 'svc:moved';
 
-/** Goes to an address of the console; `replace` leaves no step to go back to. */
-export function navigate(href: string, { replace = false } = {}): void {
+/** Of a step that one can go back to: the row that it was left by. */
+interface Left {
+  readonly row?: string;
+}
+export const leftBy = (): string | undefined => (history.state as Left | null)?.row;
+
+/** Goes to an address of the console; `replace` leaves no step to go back to, `row` is where one comes back to. */
+export function navigate(
+  href: string,
+  options: { readonly replace?: boolean; readonly row?: string | undefined } = {},
+): void {
+  const { replace = false, row } = options;
+  if (row !== undefined) history.replaceState({ ...(history.state as object | null), row } satisfies Left, '');
   if (replace) history.replaceState(history.state, '', href);
   else history.pushState(null, '', href);
   dispatchEvent(new Event(moved));
@@ -159,6 +170,16 @@ const isConsole = (url: URL): boolean =>
   /^\/([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*(\/.*)?)?$/.test(url.pathname) &&
   !/^\/(api|assets|signin|device|oauth|connections|webhooks)(\/|$)/.test(url.pathname);
 
+/** The rows of the page that have this id. */
+export const rowsOf = (id: string): HTMLElement[] =>
+  [...document.querySelectorAll<HTMLElement>('#main [data-row]')].filter(({ dataset }) => dataset['testid'] === id);
+
+/** By what a row is found again: of those that are alike none is. */
+function idOf(row: HTMLElement | null): string | undefined {
+  const id = row?.dataset['testid'];
+  return id === undefined || rowsOf(id).length > 1 ? undefined : id;
+}
+
 /** Follows a link within the document, where it leads to a page of the console and is clicked plainly. */
 export function followLink(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
@@ -174,5 +195,6 @@ export function followLink(event: MouseEvent): void {
   const url = new URL(link.href);
   if (!isConsole(url)) return;
   event.preventDefault();
-  navigate(`${url.pathname}${url.search}${url.hash}`);
+  const row = idOf(link.closest('[data-row]'));
+  navigate(`${url.pathname}${url.search}${url.hash}`, { row });
 }
