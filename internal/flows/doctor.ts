@@ -5,6 +5,7 @@ import type { RepoConditionWord } from '../adapters/repo/types.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import { retryParkedJobs } from '../adapters/store/operations/jobs.ts';
 import { firstOrgId } from '../adapters/store/secrets/keys.ts';
+import { liveRoles } from '../adapters/store/operations/peers.ts';
 import { readRejected } from '../adapters/store/events/rejected.ts';
 import {
   breakGlassSince,
@@ -12,6 +13,7 @@ import {
   type ParkedWork,
   type Troubles,
 } from '../adapters/store/operations/troubles.ts';
+import { type Role, roleNames } from '../base/config/config.ts';
 import { isReservedSlug } from '../domain/slug.ts';
 import { endedTheProcess } from './in-hand.ts';
 import type { Actor, FlowContext, ProjectRef } from './context.ts';
@@ -96,8 +98,40 @@ async function rejectedChecks(ctx: FlowContext, project: ProjectRef): Promise<Do
   }));
 }
 
-/** Every check that found something; one `ok` check where nothing did. */
-export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<DoctorCheck[]> {
+/** What waits while no daemon has a role; whoever is asked has that of the API. */
+const without: { readonly [role in Exclude<Role, 'api'>]: string } = {
+  sync: 'repositories are not read',
+  route: 'events are not routed',
+  schedule: 'schedules do not fire',
+  session: 'sessions are not run',
+};
+
+/** Roles that nobody has: told before anything is late for it. */
+export async function diagnoseRoles(ctx: FlowContext): Promise<DoctorCheck[]> {
+  const live = await liveRoles(ctx.db);
+  return roleNames.flatMap((role) =>
+    role === 'api' || live.has(role)
+      ? []
+      : [
+          {
+            name: 'roles',
+            status: 'warning',
+            message: `no daemon has the role ${role}: ${without[role]}`,
+            hint: `start one: svcd --roles ${role}; svc daemon list shows those that run`,
+          },
+        ],
+  );
+}
+
+/**
+ * Every check that found something; one `ok` check where nothing did. What work gave up over is told to who `operates` the
+ * installation: it may be another organization's.
+ */
+export async function diagnose(
+  ctx: FlowContext,
+  project: ProjectRef,
+  { operates }: { readonly operates: boolean },
+): Promise<DoctorCheck[]> {
   const now = ctx.runtime.now();
   const found = await findTroubles(ctx.db, project, { now, stalledIntervals });
   const checks: DoctorCheck[] = [];
@@ -122,7 +156,11 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<D
     const message = `secret ${row.secret}, which repository ${row.repository} reads with, does not exist or has expired`;
     checks.push({ name: 'secret', status: 'error', message, hint: `svc secret set ${row.secret}` });
   }
-  for (const row of found.jobs) {
+  if (found.jobs.length > 0 && !operates) {
+    const message = 'jobs of the installation gave up';
+    checks.push({ name: 'jobs', status: 'warning', message, hint: 'svc doctor of its administrators says which' });
+  }
+  for (const row of operates ? found.jobs : []) {
     const message = `${row.count} job${row.count === 1 ? '' : 's'} ${row.task} gave up: ${row.error}`;
     checks.push({ name: 'jobs', status: 'error', message, hint: 'remove the cause, then: svc doctor --retry-jobs' });
   }

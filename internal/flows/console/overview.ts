@@ -19,10 +19,13 @@ const shown = { attention: 20, runs: 6, live: 8, next: 8, textChars: 240 } as co
 /** How long what is dear to find is shown again. */
 const keptMs = { doctor: 5_000, events: 1_000 } as const;
 
-/** What `svc doctor` says; looked at by whoever calls, since it is other flows that know. */
-export type Doctor = () => Promise<
-  readonly { readonly name: string; readonly status: 'ok' | 'warning' | 'error'; readonly message: string }[]
->;
+/** What `svc doctor` says, and to whom; looked at by whoever calls, since it is other flows that know. */
+export interface Doctor {
+  readonly for: 'all' | 'operators';
+  look(): Promise<
+    readonly { readonly name: string; readonly status: 'ok' | 'warning' | 'error'; readonly message: string }[]
+  >;
+}
 
 /** Those of the doctor's checks that the overview says by itself, with where to go. */
 const saidAlready: readonly string[] = ['repository', 'sync', 'held', 'permission'];
@@ -81,7 +84,7 @@ function remembered<T>(forMs: number): (key: string, look: () => Promise<T>) => 
 const caches = new WeakMap<
   object,
   {
-    readonly doctor: ReturnType<typeof remembered<Awaited<ReturnType<Doctor>>>>;
+    readonly doctor: ReturnType<typeof remembered<Awaited<ReturnType<Doctor['look']>>>>;
     readonly events: ReturnType<typeof remembered<MinuteRow[]>>;
   }
 >();
@@ -102,7 +105,7 @@ export async function readOverview(ctx: FlowContext, project: ProjectRef, doctor
   const cache = cachesOf(ctx);
   const [troubles, checks, runs, live, next, minutes] = await Promise.all([
     readAttention(ctx.db, project.id),
-    cache.doctor(project.id, doctor),
+    cache.doctor(`${project.id} ${doctor.for}`, () => doctor.look()),
     readLastRuns(ctx.db, project.id, shown.runs),
     readLive(ctx.db, project.id, shown.live),
     readNext(ctx.db, project.id, shown.next),

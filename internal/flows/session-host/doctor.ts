@@ -2,6 +2,7 @@
 
 import { variableOf } from '../../adapters/harness/harness.ts';
 import { findSessionTroubles, type SessionTroubles } from '../../adapters/store/sessions/session-troubles.ts';
+import { modelSettings } from '../../base/config/model-settings.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
 import { endedTheProcess } from '../in-hand.ts';
 import { type FlowContext, type ProjectRef, catalogOf } from '../context.ts';
@@ -16,16 +17,24 @@ export interface SessionCheck {
   readonly hint?: string;
 }
 
-/** A daemon that runs no sessions tells nothing of sandboxes and harnesses: another one does. */
-export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): Promise<SessionCheck[]> {
+/**
+ * A daemon that runs no sessions tells of sandboxes, harnesses and keys what the sessions that wait for them say. Whose
+ * sandbox is left over is told to who `operates` the installation: it may be another organization's.
+ */
+export async function diagnoseSessions(
+  ctx: FlowContext,
+  project: ProjectRef,
+  { operates }: { readonly operates: boolean },
+): Promise<SessionCheck[]> {
   const found = await findSessionTroubles(ctx.db, project.id, ctx.runtime.now());
   return [
     ...(await checkSandbox(ctx)),
     ...(await checkNamed(ctx)),
     ...(await checkWays(ctx)),
-    ...(await checkLeft(ctx)),
+    ...(await checkLeft(ctx, operates)),
     ...(await checkHarnesses(ctx, found)),
     ...(await checkKeys(ctx, project, found)),
+    ...checkElsewhere(ctx, found),
     ...found.blocked.map(({ id, agent, reason }): SessionCheck => {
       const message = `session ${id} of ${agent} waits for its spend cap: ${reason}`;
       return {
@@ -121,7 +130,7 @@ async function checkWays(ctx: FlowContext): Promise<SessionCheck[]> {
 }
 
 /** Reaped every minute: what is still there could not be ended. Of an engine that opened and says nothing any more it is not known. */
-async function checkLeft(ctx: FlowContext): Promise<SessionCheck[]> {
+async function checkLeft(ctx: FlowContext, operates: boolean): Promise<SessionCheck[]> {
   const { items, away } = await ownSandboxes(ctx);
   const checks = away
     .filter(({ isOpen }) => isOpen)
@@ -132,7 +141,8 @@ async function checkLeft(ctx: FlowContext): Promise<SessionCheck[]> {
   const left = items.filter(({ state }) => state === 'left');
   const [first] = left;
   if (first === undefined) return checks;
-  const message = `${left.length} sandbox${left.length === 1 ? '' : 'es'} that no live session owns ${left.length === 1 ? 'is' : 'are'} left here: ${first.session}${left.length > 1 ? ' and others' : ''}`;
+  const which = operates ? `: ${first.session}${left.length > 1 ? ' and others' : ''}` : '';
+  const message = `${left.length} sandbox${left.length === 1 ? '' : 'es'} that no live session owns ${left.length === 1 ? 'is' : 'are'} left here${which}`;
   return [...checks, { name: 'sandbox', status: 'warning', message, hint: 'svc sandbox reap' }];
 }
 
@@ -143,11 +153,12 @@ async function checkHarnesses(
   if (host === undefined) return [];
   const commands = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
   const checks: SessionCheck[] = [];
-  for (const harness of new Set([...agents, ...waiting].map((one) => one.harness))) {
+  const awaited = waiting.filter(({ waitsFor }) => waitsFor === 'harness');
+  for (const harness of new Set([...agents, ...awaited].map((one) => one.harness))) {
     const program = await host.program(harness);
     if (!('missing' in program)) continue;
-    const held = waiting.find((one) => one.harness === harness)?.sessions ?? 0;
-    const sessions = held === 0 ? 'no session waits for it yet' : `${held} session${held === 1 ? ' waits' : 's wait'}`;
+    const held = waiting.find((one) => one.waitsFor === 'harness' && one.harness === harness)?.sessions ?? 0;
+    const sessions = held === 0 ? 'no session waits for it yet' : howMany(held);
     const install = `svc harness install ${harness}`;
     checks.push({
       name: 'harness',
@@ -161,11 +172,32 @@ async function checkHarnesses(
   return checks;
 }
 
+const howMany = (sessions: number): string => `${sessions} session${sessions === 1 ? ' waits' : 's wait'}`;
+
+/** What only daemons that run sessions can look at, where this one is none. */
+function checkElsewhere({ host }: FlowContext, { waiting }: SessionTroubles): SessionCheck[] {
+  if (host !== undefined) return [];
+  return waiting.map(({ waitsFor, harness, sessions, reason }): SessionCheck => {
+    const { [waitsFor]: said } = {
+      harness: ['harness', `where daemons run sessions: svc harness install ${harness}`],
+      key: ['model-key', 'give it to the daemons that run sessions'],
+      engine: ['sandbox', 'svc sandbox show'],
+    } as const;
+    const [name, hint] = said;
+    return { name, status: 'error', message: `${reason} (${howMany(sessions)})`, hint };
+  });
+}
+
+/** Of files and variables each daemon has its own. */
+const isEverywhere = ({ config }: FlowContext, provider: ModelProvider): boolean =>
+  modelSettings(config.file, config.fileDir).keys[provider].kind === 'secret';
+
 async function checkKeys(ctx: FlowContext, project: ProjectRef, { agents }: SessionTroubles): Promise<SessionCheck[]> {
   const { harnesses } = catalogOf(ctx).catalog;
   const used = new Set<ModelProvider>(agents.map((one) => one.provider ?? harnesses[one.harness].defaultProvider));
   const checks: SessionCheck[] = [];
   for (const provider of used) {
+    if (ctx.host === undefined && !isEverywhere(ctx, provider)) continue;
     const missing = await missingKey(ctx, project, provider);
     if (missing !== undefined) checks.push({ name: 'model-key', status: 'warning', ...missing });
   }

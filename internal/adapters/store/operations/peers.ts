@@ -35,6 +35,15 @@ export async function sessionPeers(sql: Sql, self: string): Promise<Peer[]> {
   return rows;
 }
 
+/** Roles that some daemon has which is not silent. */
+export async function liveRoles(sql: Sql): Promise<ReadonlySet<string>> {
+  const { rows } = await sql.query<{ role: string }>(
+    `select distinct unnest(roles) as role from svc.daemons
+      where beat_at > now() - make_interval(secs => ${silentAfterSeconds})`,
+  );
+  return new Set(rows.map(({ role }) => role));
+}
+
 export interface SandboxSession {
   readonly id: string;
   readonly agent: string;

@@ -7,8 +7,13 @@ import { fromTheLastOf, suspectText } from './upkeep.ts';
 export interface SessionTroubles {
   /** Agents of the project by what they run on. `provider` null: the harness's default. */
   readonly agents: readonly { harness: Harness; provider: ModelProvider | null; agents: number }[];
-  /** Sessions that no daemon can take. */
-  readonly waiting: readonly { harness: Harness; sessions: number; oldest: Date }[];
+  /** Sessions that no daemon can take, by what they wait for; `reason`: as the latest of them says it. */
+  readonly waiting: readonly {
+    waitsFor: 'harness' | 'key' | 'engine';
+    harness: Harness;
+    sessions: number;
+    reason: string;
+  }[];
   /** Those that a spend cap keeps from going on, or from being launched. */
   readonly blocked: readonly { id: string; agent: string; reason: string }[];
   /** Agents whose latest session failed within the day, has failed to launch, or is idle after a message was given up. */
@@ -28,9 +33,11 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
     [projectId],
   );
   const waiting = await sql.query<SessionTroubles['waiting'][number]>(
-    `select r.spec ->> 'harness' as harness, count(*)::int as sessions, min(s.created_at) as oldest
+    `select s.waits_for as "waitsFor", r.spec ->> 'harness' as harness, count(*)::int as sessions,
+            coalesce((array_agg(s.reason order by s.id desc))[1], '') as reason
        from svc.sessions s join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
-      where s.project_id = $1::uuid and s.state = 'queued' and s.waits_for = 'harness' group by 1 order by 1`,
+      where s.project_id = $1::uuid and s.state = 'queued' and s.waits_for in ('harness', 'key', 'engine')
+      group by 1, 2 order by 1, 2`,
     [projectId],
   );
   const blocked = await sql.query<SessionTroubles['blocked'][number]>(

@@ -20,7 +20,7 @@ import {
   setSuspended,
   showRepository,
 } from '../../../flows/repositories/repositories.ts';
-import { diagnose } from '../../../flows/doctor.ts';
+import { diagnose, diagnoseRoles } from '../../../flows/doctor.ts';
 import { diagnoseConnections, diagnoseConsents } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
@@ -127,15 +127,17 @@ export const repositoryRoutes: readonly Route[] = [
     accepted(await approve(ctx, { project, actor: withReason(actor, body) }, params.name, body.reconcileId)),
   ),
   serve(api.probeRepository, async ({ ctx, project, body }) => ok(await probe(ctx, project, body))),
-  serve(api.diagnoseProject, async ({ ctx, project }) =>
-    ok({
+  serve(api.diagnoseProject, async ({ ctx, project, can }) => {
+    const caller = { operates: can('jobs:retry') };
+    return ok({
       checks: [
-        ...(await diagnose(ctx, project)),
+        ...(await diagnoseRoles(ctx)),
+        ...(await diagnose(ctx, project, caller)),
         ...(await diagnoseConnections(ctx, project)),
         ...(await diagnoseConsents(ctx, project)),
-        ...(await diagnoseSessions(ctx, project)),
+        ...(await diagnoseSessions(ctx, project, caller)),
         ...(await diagnoseKeys(ctx)),
       ],
-    }),
-  ),
+    });
+  }),
 ];
