@@ -39,6 +39,7 @@ import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { codehostChecks } from '../../internal/flows/plans/plans.ts';
 import { startAppliedImpacts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
+import { Fault } from '../../internal/domain/fault.ts';
 import { SharedClock } from '../../internal/base/clock.ts';
 import { serverTime } from '../../internal/adapters/store/operations/clock.ts';
 import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
@@ -266,6 +267,7 @@ async function openConfiguredStore({ config, log, test }: DaemonOptions, daemonI
   } catch (error) {
     const code = errorCode(error);
     if (error instanceof DataDirInUse) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${error.message}`);
+    if (code === 'EMFILE' || code === 'ENFILE') throw tooFewFiles();
     const isFile =
       (error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined;
     if (isFile) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${(error as Error).message}`);
@@ -281,6 +283,13 @@ async function openConfiguredStore({ config, log, test }: DaemonOptions, daemonI
     throw error;
   }
 }
+
+const tooFewFiles = (): Fault =>
+  new Fault(
+    'unavailable',
+    'too-few-files',
+    'This process may open too few files: raise its limit (ulimit -n, LimitNOFILE of systemd).',
+  );
 
 async function firstClient(config: Config, ctx: Pick<FlowContext, 'db' | 'runtime'>): Promise<void> {
   const { dataDir } = config;

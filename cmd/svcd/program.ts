@@ -76,7 +76,8 @@ async function run(): Promise<void> {
   };
   // A signal during the start ends it as soon as there is something to stop.
   let signalled = false;
-  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+  // A terminal that is closed too: the database that was started here would go on without anybody.
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(name, () => {
       signalled = true;
       log.info({ signal: name }, 'daemon.draining');

@@ -1,6 +1,7 @@
 // What a start says of a database that it cannot use: one line, and what to do about it.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { rm, truncate, writeFile } from 'node:fs/promises';
@@ -118,6 +119,28 @@ describe('an embedded database', () => {
       await daemon.kill('SIGTERM');
       await writeFile(file, `${mine}\n`);
     }
+  });
+
+  it('goes with its daemon where the terminal of both is closed', async () => {
+    const daemon = spawnDaemon({ dataDir: data.path, env });
+    await daemon.ready;
+    assert.deepEqual(await daemon.kill('SIGHUP'), { code: 0, signal: null }, daemon.stderr());
+    assert.equal(await embeddedPid(data.path), undefined, 'none is left behind');
+  });
+
+  it('is not blamed for a process that may open too few files', async () => {
+    const program = join(import.meta.dirname, 'main.mjs');
+    const args = ['-c', 'ulimit -n 64; exec "$@"', 'sh', process.execPath, program, '--data-dir', data.path];
+    const ended = spawnSync('sh', args, {
+      env: { PATH: process.env['PATH'] ?? '', HOME: data.path, SVC_LISTEN: '127.0.0.1:0', SVC_LOG_LEVEL: 'silent' },
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    assert.deepEqual(
+      [ended.status, ended.stderr],
+      [1, 'svcd: This process may open too few files: raise its limit (ulimit -n, LimitNOFILE of systemd).\n'],
+    );
+    assert.equal(await embeddedPid(data.path), undefined);
   });
 
   it('that does not start says why in one line', async () => {
