@@ -22,6 +22,24 @@ export const isUsable = (status: ConnectionStatus): boolean => usableStatuses.in
 /** Whether deliveries are taken: also while nothing may be done outside, for it is they that tell of its end. */
 export const isListening = (status: ConnectionStatus): boolean => status !== 'inactive' && status !== 'disabled';
 
+/** By provider, the option of the command line that gives what its calls are made with. */
+const keyOptions: ReadonlyMap<string, string> = new Map([
+  ['codehost', '--private-key-file'],
+  ['tracker', '--api-key-file'],
+  ['chat', '--bot-token-file'],
+]);
+
+/** What gets a connection back that is `degraded`: a key that is not taken is replaced before anybody asks again. */
+export function degradedAdvice(of: {
+  readonly provider: string;
+  readonly name: string;
+  readonly reason?: string | null | undefined;
+}): string {
+  const check = `svc connection check ${of.name}`;
+  const option = of.reason === 'credential-refused' ? keyOptions.get(of.provider) : undefined;
+  return option === undefined ? check : `svc connection set-credentials ${of.name} ${option} FILE, then: ${check}`;
+}
+
 /** What a provider said of an installation. */
 export interface Observed {
   /** As mounts call them. */

@@ -3,6 +3,7 @@
 import type { DryRun } from '../../../schemas/api/common.ts';
 import * as connections from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
+import { degradedAdvice } from '../../domain/connection.ts';
 import { type Client, connect } from './client.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
 import { UsageError, refusal } from './failure.ts';
@@ -148,7 +149,8 @@ function detailText(call: Call, connection: Detail): string {
 }
 
 /** What gets a connection back to work; undefined where it does. */
-function adviceOf({ name, provider, status }: Pick<Detail, 'name' | 'provider' | 'status'>): string | undefined {
+function adviceOf(of: Pick<Detail, 'name' | 'provider' | 'status' | 'reason'>): string | undefined {
+  const { name, provider, status } = of;
   const own = providers[provider] !== undefined && provider !== 'mcp';
   const again = provider === 'mcp' ? `svc connect mcp ${name}` : `svc connect provider ${provider} ${name}`;
   switch (status) {
@@ -164,7 +166,7 @@ function adviceOf({ name, provider, status }: Pick<Detail, 'name' | 'provider' |
     case 'suspended':
       return `bring the installation back at the provider, then: svc connection check ${name}`;
     case 'degraded':
-      return `svc connection check ${name}`;
+      return degradedAdvice(of);
     default:
       return undefined;
   }

@@ -2,6 +2,7 @@
 
 import { type ConsentTrouble, findConsentTroubles } from '../../adapters/store/connections/consent-troubles.ts';
 import { troubledConnections } from '../../adapters/store/connections/connections.ts';
+import { degradedAdvice } from '../../domain/connection.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { isConsented } from './oauth-clients.ts';
 
@@ -19,7 +20,7 @@ export async function diagnoseConnections(ctx: FlowContext, project: ProjectRef)
     const why = reason === null ? '' : ` (${reason})`;
     const again = provider === 'mcp' ? `svc connect mcp ${name}` : `svc connect provider ${provider} ${name}`;
     const hint = isConsented(ctx, provider) ? again : `svc connection set-credentials ${name}`;
-    const check = { name: 'connection', hint: `svc connection check ${name}` };
+    const check = { name: 'connection' };
     switch (status) {
       case 'authorization_required':
       case 'uncertain': {
@@ -36,7 +37,12 @@ export async function diagnoseConnections(ctx: FlowContext, project: ProjectRef)
         return { ...check, status: 'error', message, hint: comeback({ provider, name, status }) };
       }
       default:
-        return { ...check, status: 'warning', message: `connection ${name} is ${status}${why}` };
+        return {
+          ...check,
+          status: 'warning',
+          message: `connection ${name} is ${status}${why}`,
+          hint: degradedAdvice({ provider, name, reason }),
+        };
     }
   });
 }
