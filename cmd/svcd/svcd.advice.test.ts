@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { chatToken, ChatSimulator } from '../../internal/base/testkit/chat-simulator.ts';
 import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { trackerKey, TrackerSimulator } from '../../internal/base/testkit/tracker-simulator.ts';
@@ -55,4 +56,37 @@ test('a credential that its provider refuses is replaced as the doctor and the c
   await api('POST', 'P/connections', { ...gone, credentials: { webhookSecret: 's', apiKey: 'lin_x' } });
   await svc('svc connection check gone');
   assert.equal(await hint('gone'), 'svc connection check gone', 'no other key reaches what is away');
+});
+
+test('an event whose routing failed is told of until it is replayed, as the doctor says', async (t) => {
+  const daemon = await startTestDaemon();
+  t.after(() => daemon.stop());
+  const { api, url, token, dataDir } = daemon;
+  const trigger = { event: 'webhook.received', endpoint: 'hook', auth: { kind: 'none' }, routing: { kind: 'spawn' } };
+  const environment = { name: 'default', image: { kind: 'preset', name: 'base' } };
+  const content = JSON.stringify({ name: 'a', harness: 'harness-a', environment, triggers: [trigger] });
+  const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/a.json', content }] });
+  const ingest = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
+  const checks = async () =>
+    ((await api('GET', 'P/doctor')).body['checks'] as unknown as { name: string; message: string; hint: string }[])
+      .filter(({ name }) => name === 'events' || name === 'parked')
+      .map(({ name, hint }) => [name, hint]);
+  for (const reason of ['it broke', 'ended-the-process']) {
+    const id = String((await api('POST', ingest, { reason }, { token: null })).body['eventRecordId']);
+    const isRouted = async () => (await api('GET', `P/events/${id}`)).body['routerStatus'] === ('routed' as never);
+    for (let tries = 0; tries < 200 && !(await isRouted()); tries += 1) await sleep(50);
+    await daemon.database.db.query(
+      `update svc.events set router_status = 'failed', reason = $2::text where id = $1::uuid`,
+      [id, reason],
+    );
+    const replay = `svc event replay ${id}`;
+    assert.deepEqual(await checks(), [
+      ...(reason === 'ended-the-process' ? [['parked', replay]] : []),
+      ['events', `svc event show ${id}; svc event replay ID`],
+    ]);
+    const env = { SVC_URL: url, SVC_TOKEN: token };
+    assert.equal((await callSvc(dataDir, replay.split(' ').slice(1), { env })).code, 0);
+    assert.deepEqual(await checks(), [], 'its replay stands for it');
+    assert.equal((await api('GET', 'P/events?status=failed')).body['items']?.[0]?.['id'], id, 'what was is kept');
+  }
 });

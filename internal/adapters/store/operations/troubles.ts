@@ -114,6 +114,8 @@ export async function findTroubles(
 }
 
 const parkedShown = 20;
+/** What came of a replay stands for the event that was replayed. */
+const unreplayed = 'not exists (select from svc.events again where again.replay_of = e.id)';
 
 async function findParked(sql: Sql, projectId: string): Promise<ParkedWork[]> {
   const { rows } = await sql.query<ParkedWork>(
@@ -122,7 +124,8 @@ async function findParked(sql: Sql, projectId: string): Promise<ParkedWork[]> {
         where s.project_id = $1::uuid and s.last_status = 'failed'
      ), events as (
        select e.id, e.key from svc.events e
-        where e.project_id = $1::uuid and e.router_status = 'failed' and e.reason = $2::text order by e.seq desc limit ${parkedShown}
+        where e.project_id = $1::uuid and e.router_status = 'failed' and e.reason = $2::text and ${unreplayed}
+        order by e.seq desc limit ${parkedShown}
      )
      (select case when t.id is null then 'event' else 'tick' end as kind, coalesce(t.name, e.key) as name, e.id as "eventId"
         from events e left join ticks t on t.id = e.id)
@@ -160,7 +163,8 @@ async function findLate(
   const failed = await sql.query<NonNullable<Troubles['failedEvents']>>(
     `select count(*)::int as count, (array_agg(id order by seq desc))[1] as id,
             coalesce((array_agg(reason order by seq desc))[1], '') as reason
-       from svc.events where project_id = $1::uuid and router_status = 'failed' and reason is not null having count(*) > 0`,
+       from svc.events e
+      where project_id = $1::uuid and router_status = 'failed' and reason is not null and ${unreplayed} having count(*) > 0`,
     [projectId],
   );
   const pending = await sql.query<NonNullable<Troubles['pendingEvents']>>(
