@@ -37,7 +37,9 @@ const head = (name: string, harness: string): string =>
   `name: ${name}\nharness: ${harness}\nenvironment: { name: default, image: { kind: preset, name: base } }\n`;
 const hooked = (name: string, harness: string, endpoint: string): string =>
   `${head(name, harness)}triggers:\n  - event: webhook.received\n    endpoint: ${endpoint}\n    auth: { kind: none }\n` +
-  "    where: { $.go: true }\n    message: 'from {{n}}'\n    routing: { kind: spawn }\n";
+  "    where: { $.go: true }\n    message: 'from {{n}}'\n    routing: { kind: spawn }\n" +
+  // One that rests keeps its harness while nobody waits for its place.
+  'session: { archiveAfterInactive: { seconds: 60 } }\n';
 
 interface Place {
   readonly daemon: SpawnedDaemon;
