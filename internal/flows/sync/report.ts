@@ -5,7 +5,12 @@
 import { sha256Bytes } from '../../base/hash.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
-import { prepareMove, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
+import {
+  lastRuns,
+  prepareMove,
+  type RunPatch,
+  type StageTiming,
+} from '../../adapters/store/repositories/reconciles.ts';
 import {
   endQuarantine,
   type RepositoryState,
@@ -166,6 +171,11 @@ export function subjectOf(
       }),
     },
   };
+}
+
+/** What the last run says that tells how the repository stands. */
+export async function lastStatus({ ctx, repository }: Pick<SyncTask, 'ctx' | 'repository'>) {
+  return (await lastRuns(ctx.db, [repository.id])).get(repository.id)?.status;
 }
 
 /** What a run that has read its source knows of it; one that repeats stored inputs has asked nobody. */

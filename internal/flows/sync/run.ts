@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
-import { lastRuns, type ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
+import type { ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
 import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
@@ -15,7 +15,7 @@ import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
 import { backOffMs, type HostHealth, HostPaused, hostOf } from './source.ts';
 import type { ApplyRequest, ApplyResult } from './plan.ts';
-import { appliedState, clearedCondition, keepQuarantine, reportSync, subjectOf } from './report.ts';
+import { appliedState, clearedCondition, keepQuarantine, lastStatus, reportSync, subjectOf } from './report.ts';
 import { resolve, type Resolved } from './resolve.ts';
 import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import { remarksOnSlugs } from './slugs.ts';
@@ -138,7 +138,8 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   const tree = await run.timed('compile', () => compile(task, resolved, read));
   progress.subject = subjectOf(task, { ...resolved, tip: tree.tip }, tree.files, tree.output.templateLock);
   // A commit that failed before, and fails again: nobody needs to read that every time.
-  if (isQuiet && run.id === null && !tree.output.ok) return finish({ status: 'failed', silent: true });
+  if (isQuiet && run.id === null && !tree.output.ok && (await lastStatus(task)) === 'failed')
+    return finish({ status: 'failed', silent: true });
   return applyTree(task, options, resolved, tree);
 }
 
@@ -261,22 +262,21 @@ function requestOf(
 }
 
 /** Whether nothing is to be taken back by a run that finds everything as it should be. */
-async function lookedGood({ ctx, repository, run }: SyncTask): Promise<boolean> {
-  if (run.id !== null) return true;
-  if (repository.state.condition !== null) return false;
-  const last = (await lastRuns(ctx.db, [repository.id])).get(repository.id);
-  return last === undefined || (last.status !== 'failed' && last.status !== 'held');
+async function lookedGood(task: SyncTask): Promise<boolean> {
+  if (task.run.id !== null) return true;
+  if (task.repository.state.condition !== null) return false;
+  return !['failed', 'held'].includes((await lastStatus(task)) ?? '');
 }
 
 /** The periodic comparison of a commit that failed or is held: planned first, so that the same answer records nothing. */
 async function failsAgain(
-  { ctx, run, repository }: SyncTask,
+  task: SyncTask,
   { tip }: CompiledTree,
   request: Omit<ApplyRequest, 'operationId'>,
 ): Promise<boolean> {
+  const { ctx, run, repository } = task;
   if (run.id !== null || repository.state.seenCommit !== tip.commit) return false;
-  const last = (await lastRuns(ctx.db, [repository.id])).get(repository.id);
-  if (last?.status !== 'failed') return false;
+  if ((await lastStatus(task)) !== 'failed') return false;
   const { status } = await applyPlan(ctx, { ...request, operationId: ctx.runtime.uuid(), dryRun: true });
   return status === 'failed';
 }
