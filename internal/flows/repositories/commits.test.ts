@@ -152,9 +152,22 @@ describe('going back', () => {
     assert.equal(word((await ended(daemon, word(body['reconcileId'])))['status']), 'applied');
     const { condition, failures } = await shown('away');
     assert.deepEqual([word(condition), Number(failures)], ['unreachable', 1]);
+    // Two more of its repositories: it is left alone.
+    for (const name of ['away-two', 'away-three']) {
+      server.fault = ({ path }) => (path.startsWith('/away') ? { kind: 'status', status: 503 } : null);
+      await bench.watch(name);
+    }
+    const pauses = async () => (await daemon.ctx.db.query('select from svc.host_pauses')).rows.length;
+    assert.equal(await pauses(), 1);
+    const { body: released } = await act('away', 'rollback', { commit: word(body['to']) });
+    assert.equal(word((await ended(daemon, word(released['reconcileId'])))['status']), 'unchanged');
+    await act('away', 'pin', { commit: word(body['to']) });
+    await settled(daemon, 'away', (run) => word(run['act']) === 'pin');
+    assert.equal(await pauses(), 1, 'nor does it end the pause of the server');
+    await act('away', 'unpin');
     server.fault = () => null;
     await syncNow(daemon, 'away');
-    assert.equal((await shown('away'))['condition'], null);
+    assert.deepEqual([(await shown('away'))['condition'], await pauses()], [null, 0]);
   });
 
   it('a newer commit ends the quarantine also when it fails', async () => {

@@ -1,6 +1,5 @@
-// One sync from its repository to its end, whatever that end is: resolve, snapshot, compile, then plan, guard, apply and
-// report in one transaction (apply.ts). What went well, what an author got wrong, a source that cannot be read, a run that
-// is not ours any more, and our own mistakes each have one place here.
+// One sync to its end, whatever that is: resolve, snapshot, compile, then plan, guard, apply and report in one transaction
+// (apply.ts). What went well, an author's mistakes, unreadable sources, lost runs and our own mistakes: one place each.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -109,7 +108,8 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   if (repository.state.snapshotId === null) task.ports.warmCompiler();
   let resolved = await run.timed('resolve', () => resolve(task));
   progress.subject = subjectOf(task, resolved);
-  await options.health.reached(hostOf(repository));
+  // A commit that is pinned, or repeated, was asked of nobody.
+  if (resolved.tip.ref !== undefined) await options.health.reached(hostOf(repository));
   failpoint('sync.resolved');
   const early = withoutReading(task, resolved);
   if (early !== undefined) return finish(early);
