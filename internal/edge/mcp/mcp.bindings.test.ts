@@ -337,4 +337,37 @@ describe('what a session binds, follows and observes, through real routing', () 
     const manual = await bench.start('checker');
     assert.equal((await manual.post('checks', { jsonrpc: '2.0', id: 1, method: 'ping' })).status, 404);
   });
+
+  it('a repository is the one that its events name, in whatever case a session writes it', async () => {
+    const on = (action: string, routing: object): object => ({
+      ...{ event: `codehost.pull_request.${action}`, message: '{{ codehost.action }}', routing },
+    });
+    const triggers = [on('opened', { kind: 'spawn' }), on('edited', { kind: 'bind', target: pull.type })];
+    await bench.apply({
+      speller: { triggers },
+      other: { triggers: [on('edited', { kind: 'bind', target: pull.type })] },
+    });
+    await arrive('pull_request', opened('opened'));
+    await settled(db());
+    const seat = await bench.sit((await sessionsOf(db(), 'speller'))[0]?.id ?? '');
+    const made = await seat.call('svc_bind', { target: { ...pull, key: 'O/R#1' } });
+    assert.deepEqual(made.value['target'], pull, made.text);
+    await arrive('pull_request', opened('edited'));
+    assert.deepEqual(await heard(seat, 'speller'), ['opened', 'edited']);
+    // What is another number of it, and what nothing is known of.
+    const next = await seat.call('svc_bind', { target: { ...pull, key: 'O/r#2' } });
+    assert.deepEqual(next.value['target'], { ...pull, key: 'o/r#2' });
+    const unknown = await seat.call('svc_bind', { target: { ...pull, key: 'X/Y#2' } });
+    assert.deepEqual(unknown.value['target'], { ...pull, key: 'X/Y#2' });
+    const elsewhere = { id: 2, full_name: 'x/y', name: 'y', owner: { login: 'x' } };
+    await arrive('pull_request', { ...opened('closed'), repository: elsewhere });
+    assert.equal((await seat.call('svc_unbind', { target: { ...pull, key: 'X/Y#2' } })).value['released'], true);
+    // One that was not started by it knows it by what has come.
+    const other = await bench.start('other');
+    assert.deepEqual((await other.call('svc_bind', { target: { ...pull, key: 'O/R#1' } })).value['target'], pull);
+    assert.equal((await seat.call('svc_unbind', { target: { ...pull, key: 'O/R#1' } })).value['released'], true);
+    await arrive('pull_request', opened('edited'));
+    assert.deepEqual(await heard(seat, 'speller'), ['opened', 'edited']);
+    assert.deepEqual((await heard(other, 'other')).slice(1), ['edited']);
+  });
 });

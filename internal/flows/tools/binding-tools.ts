@@ -6,7 +6,7 @@ import { type Binding, findBindings } from '../../adapters/store/routing/binding
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { insertTies } from '../../adapters/store/sessions/sessions.ts';
-import { dropSubscription } from '../../adapters/store/sessions/tool-callers.ts';
+import { dropSubscription, repositorySpelling } from '../../adapters/store/sessions/tool-callers.ts';
 import { bindingTerms } from '../../core/route/route.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -23,8 +23,9 @@ interface Target {
  * Binds this session under its agent's policy for the target, over which what the call says is merged key by key; between
  * them what a claim that waits for a holder was made with, which passes to this session with it.
  */
-async function bind(call: ToolCall, tx: RoutingTx, target: Target, inline: Parameters<typeof bindingTerms>[1] = {}) {
+async function bind(call: ToolCall, tx: RoutingTx, given: Target, inline: Parameters<typeof bindingTerms>[1] = {}) {
   const { ctx, caller } = call;
+  const target = await asSpelled(call, tx, given);
   const [standing] = await findBindings(tx, { agentId: caller.agentId, target });
   const claim = standing?.sessionId === null ? standing : undefined;
   const terms = bindingTerms(caller.spec.bindings[target.type], inline, claim);
@@ -43,6 +44,17 @@ const audit = ({ caller, actor }: ToolCall, tx: RoutingTx, action: string, { id,
     subject: { kind: 'Binding', name: id },
     detail: { agent: caller.agent, target, sessionId: caller.sessionId, lifecycle },
   });
+
+/** Names of the code host match in any case, and events of a target have the host's own: that is the one that is bound. */
+async function asSpelled({ caller }: ToolCall, tx: RoutingTx, { type, key }: Target): Promise<Target> {
+  if (type !== 'codehost.pull_request' && type !== 'codehost.issue') return { type, key };
+  const at = key.lastIndexOf('#');
+  const repository = key.slice(0, at);
+  const own = caller.target?.type.startsWith('codehost.') === true ? caller.target.key.split('#')[0] : undefined;
+  const isOwn = own?.toLowerCase() === repository.toLowerCase();
+  const name = isOwn ? own : await repositorySpelling(tx, caller.project.id, repository);
+  return { type, key: `${name ?? repository}${key.slice(at)}` };
+}
 
 /** Under the routing lock of the caller's project. */
 const locked = <T>({ ctx, caller }: ToolCall, act: (tx: RoutingTx) => Promise<T>): Promise<T> =>
@@ -71,17 +83,16 @@ async function subscribe(call: ToolCall, given: string | undefined) {
   });
 }
 
-async function unbind(call: ToolCall, target: Target, context: JsonObject | undefined) {
+async function unbind(call: ToolCall, given: Target, context: JsonObject | undefined) {
   const { ctx, caller } = call;
   const { sessionId } = caller;
   return locked(call, async (tx) => {
-    const released = await unbindSession(ctx, tx, {
-      by: { sessionId, target },
-      authority: 'session',
-      eventContext: context,
-    });
+    const release = (target: Target) =>
+      unbindSession(ctx, tx, { by: { sessionId, target }, authority: 'session', eventContext: context });
+    // First as it is given: it may have been bound before anything was known of it.
+    const released = (await release(given)) ?? (await release(await asSpelled(call, tx, given)));
     if (released !== undefined) await audit(call, tx, 'binding.released', released);
-    const wasSubscribed = await dropSubscription(tx, sessionId, target);
+    const wasSubscribed = await dropSubscription(tx, sessionId, given);
     return { released: released !== undefined || wasSubscribed };
   });
 }
