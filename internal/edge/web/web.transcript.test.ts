@@ -135,3 +135,29 @@ test('a file that is not given says why, by which request, and what to do', asyn
   assert.match(told, /^file-not-found There is no such file\.\s+It may have been deleted meanwhile.* Request r-7/);
   await context.close();
 });
+
+test('what is read of earlier stands above what was being read, which stays where it is', async () => {
+  const id = await talked(400);
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  const log = at(page, 'transcript');
+  const word = (n: number) => log.getByText(`word ${n}`, { exact: true });
+  await word(400).waitFor();
+  // What is read first, then a window that moves over what is known already.
+  for (const [first, last] of [
+    [301, 201],
+    [201, 101],
+  ] as const) {
+    await log.evaluate((box) => box.scrollTo(0, 0));
+    const top = async (): Promise<number> => {
+      const [box, line] = [await log.boundingBox(), await word(first).boundingBox()];
+      return box === null || line === null ? Number.NaN : line.y - box.y;
+    };
+    const before = await top();
+    await at(page, 'page-older').click();
+    await word(last).waitFor({ state: 'attached' });
+    // The button stands above the first of them, no more, or no less.
+    assert.ok(Math.abs((await top()) - before) < 60, `word ${first} was at ${before}, and is at ${await top()}`);
+  }
+  await context.close();
+});

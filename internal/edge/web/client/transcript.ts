@@ -149,10 +149,41 @@ function useMessages(props: Props) {
   return { messages, older, hasOlder: before !== null, readOlder, isRead, error };
 }
 
-/** The button that was pressed may go with what it brings: the focus stays with what is read. */
-const within = (box: { readonly current: HTMLElement | null }, move: () => unknown) => (): void => {
+type Box = { readonly current: HTMLElement | null };
+
+/** A message of a box, and how far below the top of the screen it is. */
+const topOf = (box: Box, id: string): number | undefined =>
+  box.current?.querySelector(`[data-testid="${id}"]`)?.getBoundingClientRect().top;
+
+/** Moves a window of messages; what was in sight stays where it is, whatever comes before it. */
+function useMoving(box: Box) {
+  const held = useRef<{ readonly id: string; readonly top: number } | undefined>(undefined);
+  const keep = (): void => {
+    const top = held.current === undefined ? undefined : topOf(box, held.current.id);
+    if (held.current !== undefined && top !== undefined) box.current?.scrollBy(0, top - held.current.top);
+  };
+  useLayoutEffect(keep);
+  return (move: () => unknown) => async (): Promise<void> => {
+    const edge = box.current?.getBoundingClientRect().top ?? 0;
+    const all = [...(box.current?.querySelectorAll<HTMLElement>('.message') ?? [])];
+    const first = all.find((one) => one.getBoundingClientRect().bottom > edge);
+    if (first !== undefined)
+      held.current = { id: first.dataset['testid'] ?? '', top: first.getBoundingClientRect().top };
+    // The button that was pressed may go with what it brings: the focus stays with what is read.
+    box.current?.focus({ preventScroll: true });
+    await move();
+    // The browser may have kept it in its place as well.
+    requestAnimationFrame(() => {
+      keep();
+      held.current = undefined;
+    });
+  };
+}
+
+/** The same to the end, which is where one wants to be then. */
+const toEnd = (box: Box, jump: () => void) => (): void => {
   box.current?.focus({ preventScroll: true });
-  void move();
+  jump();
 };
 
 export function TranscriptLog(props: Props): Markup {
@@ -164,6 +195,7 @@ export function TranscriptLog(props: Props): Markup {
   const [until, setUntil] = useState<number | undefined>(undefined);
   const [seen, setSeen] = useState(0);
   const box = useRef<HTMLDivElement>(null);
+  const moving = useMoving(box);
   const end = follows ? messages.length : Math.min(until ?? messages.length, messages.length);
   const start = Math.max(0, end - windowSize);
   const shown = messages.slice(start, end);
@@ -213,15 +245,15 @@ export function TranscriptLog(props: Props): Markup {
   return html`<div class="transcript">
     <div class="actions"><h2>Transcript</h2>
       <label><input type="checkbox" data-testid="follow" checked=${follows} onChange=${toggle} /> following</label>
-      ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${within(box, jump)}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
+      ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${toEnd(box, jump)}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
     </div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     <${Said} count=${come} isRead=${isRead} />
     <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
-      ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${within(box, earlier)}>Earlier</button></p>` : null}
+      ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${moving(earlier)}>Earlier</button></p>` : null}
       ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}
       ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} />`))}
-      ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${within(box, later)}>Later</button></p>` : null}
+      ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${moving(later)}>Later</button></p>` : null}
     </div></div>`;
 }
 
