@@ -164,6 +164,44 @@ test('Enter in a field does what the button behind it does', async () => {
   await context.close();
 });
 
+test('what a field lacks is said at the field, and a name that is taken asks for another', async () => {
+  const { page, context } = await signedIn('/endpoints');
+  const sent: string[] = [];
+  page.on('request', (one) => one.method() === 'POST' && sent.push(one.url()));
+  await page.locator('summary', { hasText: 'Reserve a name' }).click();
+  for (const name of ['', 'a b']) {
+    await at(page, 'endpoint-name').fill(name);
+    await at(page, 'create').click();
+    assert.equal(await focused(page), 'endpoint-name');
+  }
+  assert.deepEqual(sent, []);
+  await page.route('**/endpoints', (route) =>
+    route.request().method() === 'GET'
+      ? route.continue()
+      : route.fulfill({
+          status: 409,
+          json: { status: 409, code: 'endpoint-exists', detail: 'Taken.', requestId: 'r' },
+        }),
+  );
+  await at(page, 'endpoint-name').fill('taken');
+  await at(page, 'create').click();
+  assert.match(await at(page, 'failure').innerText(), /^endpoint-exists Taken\.\s+Choose another name\./);
+  await page.goto(`${daemon.url}${root}/members`);
+  await page.locator('summary', { hasText: 'Add a member' }).click();
+  await at(page, 'create').click();
+  assert.equal(await focused(page), 'member-who');
+  await page.goto(`${daemon.url}${root}/tokens`);
+  await page.locator('summary', { hasText: 'Make a token' }).click();
+  await at(page, 'token-name').fill('mine');
+  await page.keyboard.press('Enter');
+  await at(page, 'token-text').waitFor();
+  await page.getByRole('button', { name: 'Hide' }).focus();
+  await page.keyboard.press('Enter');
+  await at(page, 'token-text').waitFor({ state: 'detached' });
+  assert.equal(await focused(page), 'SUMMARY');
+  await context.close();
+});
+
 test('Connect has the focus again when the choice that it opened is closed', async () => {
   const { api } = daemon;
   const projectId = String((await api('GET', 'P')).body['id']);

@@ -119,6 +119,8 @@ export function Action(props: ActionProps): Markup {
     };
   }, []);
   const { busy, run: press } = useOnce(async () => {
+    // What a field lacks is said at the field.
+    if (button.current?.form?.reportValidity() === false) return;
     setError(undefined);
     try {
       if (confirm === undefined) return await props.run();

@@ -240,7 +240,8 @@ function advice({ status, code }: { readonly status: number; readonly code: stri
   if (status === 401) return 'What was read and typed stays: sign in beside this page, then go on here.';
   if (status === 403) return 'Ask an administrator for the permission.';
   if (status === 404) return 'It may have been deleted meanwhile, or its address is mistyped.';
-  if (status === 409) return 'It has changed meanwhile: look at it again.';
+  if (status === 409 && /^(name|slug)-taken$|^endpoint-exists$/.test(code)) return 'Choose another name.';
+  if (status === 409) return 'As it stands now this cannot be done: look at it again.';
   if (status === 429 || status === 503) return 'Wait a moment, then try again.';
   if (status >= 500) return 'Try again; if it stays so, the log names this request by its id.';
   return 'Change what was sent, and try again.';

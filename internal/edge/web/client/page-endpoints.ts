@@ -44,7 +44,7 @@ function Reserve({ place }: { readonly place: Place }): Markup {
   };
   const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value.trim());
   return html`<details><summary>Reserve a name</summary><${Entry}>
-    <${Field} label="Name" hint="Its address is known for an hour before an apply makes it ready."><input data-testid="endpoint-name" value=${name} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
+    <${Field} label="Name" hint="Its address is known for an hour before an apply makes it ready."><input data-testid="endpoint-name" required pattern="[A-Za-z0-9_.\\-]{1,128}" title="1 to 128 characters of A-Za-z0-9_.-" value=${name} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
     <${Action} place=${place} label="Reserve" testId="create" needs="endpoints:write" command=${shell`svc endpoint reserve ${name === '' ? 'NAME' : name}`} run=${run} /><//></details>`;
 }
 

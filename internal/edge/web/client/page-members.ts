@@ -42,7 +42,7 @@ function Add({ place }: { readonly place: Place }): Markup {
   const type = (event: Event): void => setWho((event.currentTarget as HTMLInputElement).value.trim());
   const choose = (event: Event): void => setRole((event.currentTarget as HTMLSelectElement).value);
   return html`<details><summary>Add a member</summary><${Entry}><div class="filters">
-    <${Field} label="E-mail, or a service account’s name" hint="Of the organization’s members."><input data-testid="member-who" value=${who} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
+    <${Field} label="E-mail, or a service account’s name" hint="Of the organization’s members."><input data-testid="member-who" required value=${who} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
     <${Field} label="Role"><select value=${role} data-testid="member-role" onChange=${choose}>${roles.map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select><//></div>
     <${Action} place=${place} label="Add" testId="create" needs="members:write" command=${shell`svc member set ${who === '' ? 'EMAIL' : who} --role ${role}`} run=${run} /><//></details>`;
 }

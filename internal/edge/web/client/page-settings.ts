@@ -65,6 +65,6 @@ function Rename({ place, project, again }: Props): Markup {
     again();
   };
   const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value);
-  return html`<div><${Toast} text=${told} /><${Entry}><${Field} label="Name"><input data-testid="project-name" value=${name} maxlength="200" onInput=${type} /><//>
+  return html`<div><${Toast} text=${told} /><${Entry}><${Field} label="Name"><input data-testid="project-name" required value=${name} maxlength="200" onInput=${type} /><//>
     <${Action} place=${place} label="Rename" testId="rename" needs=${needed} command=${shell`svc project rename ${project.slug} NAME`} run=${run} /><//></div>`;
 }

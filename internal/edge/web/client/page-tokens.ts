@@ -90,12 +90,17 @@ function Create({ onMade }: { readonly onMade: () => void }): Markup {
     event.preventDefault();
     void run(event.currentTarget as HTMLFormElement);
   };
+  const hide = (event: Event): void => {
+    // The button goes with what it hides: the focus stays with the form.
+    (event.currentTarget as HTMLElement).closest('details')?.querySelector('summary')?.focus();
+    setMade(undefined);
+  };
   return html`<details><summary>Make a token of your own</summary><form onSubmit=${send} class="filters">
       <${Field} label="Name"><input name="name" required maxlength="200" autocomplete="off" data-testid="token-name" /><//>
       <${Field} label="Valid for"><select name="days"><option value="30">30 days</option><option value="90">90 days</option><option value="365">a year</option><option value="0">as long as your session may</option></select><//>
       <p><button type="submit" data-testid="create" aria-busy=${busy} title="svc token create NAME">Make</button></p></form>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    ${made === undefined ? null : html`<p class="notice" role="status">Shown this once: <code data-testid="token-text">${made.token}</code> <${Copy} text=${made.token} label="Copy" /> <button type="button" class="small" onClick=${() => setMade(undefined)}>Hide</button></p>`}</details>`;
+    ${made === undefined ? null : html`<p class="notice" role="status">Shown this once: <code data-testid="token-text">${made.token}</code> <${Copy} text=${made.token} label="Copy" /> <button type="button" class="small" onClick=${hide}>Hide</button></p>`}</details>`;
 }
 
 function Tokens(props: {
