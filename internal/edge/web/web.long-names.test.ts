@@ -58,6 +58,24 @@ test('the first page keeps what changed and what comes next within itself', asyn
   await context.close();
 });
 
+test('what a commit was set aside for is read on the first page without scrolling sideways', async () => {
+  const projectId = String((await daemon.api('GET', 'P')).body['id']);
+  await daemon.ctx.db.query(
+    `insert into svc.reconciles (id, project_id, repository_name, commit, reason, status, started_at, finished_at, inputs, detail)
+     values (gen_random_uuid(), $1, 'fleet', 'folder:' || repeat('9f27ebc0', 8), 'watch', 'quarantined', now(), now(), '{}',
+       'commit folder:' || repeat('9f27ebc0', 8) || ' was left by a rollback')`,
+    [projectId],
+  );
+  const context = await browser.open();
+  const { page } = await signInOn(context, daemon, root, {});
+  const region = page.locator('section:has(> #changed) .scroll');
+  await region.getByText('quarantined').waitFor();
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const over = await region.evaluate((one) => one.scrollWidth - one.clientWidth);
+  assert.ok(over <= 0, `${over} too wide`);
+  await context.close();
+});
+
 test('an agent’s values are read in lines, however long the names of its file and its keys are', async () => {
   const context = await browser.open();
   const { page } = await signInOn(context, daemon, `${root}/agents/${long}`, {});

@@ -57,7 +57,7 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
     <td><code>${run.commit === null ? '–' : shortCommit(run.commit)}</code></td>
     <td><span class="clamped" title=${said}>${said}</span></td>
     <td><${Status} kind=${kindOf(run.status)} text=${run.status} /></td>
-    <td>${isBad ? `${wrong}${still}` : html`<span class="short">${counts}</span>`}</td><td>${run.ms === null ? '–' : duration(run.ms)}</td></tr>`;
+    <td>${isBad ? html`<span class="plain">${wrong}${still}</span>` : html`<span class="short">${counts}</span>`}</td><td>${run.ms === null ? '–' : duration(run.ms)}</td></tr>`;
 }
 
 function Live(props: { readonly place: Place; readonly one: Overview['live'][number] }): Markup {
