@@ -96,6 +96,12 @@ test('the check before an upgrade tells what svcd would not start with, in any s
     ['sources: {readSeconds: never}', 'sources.readSeconds'],
     ['{sandbox: command, sessions: {command: {run: [box]}}}', 'sessions.command.run', '{id} is in none'],
     ['notifications: {receivers: [{kind: webhook, name: a, url: "ftp://a"}]}', 'notifications.receivers.0.url'],
+    ['sandboxes: {presets: {x: {rootfs: /nowhere}}}', 'sandboxes.presets.x.rootfs', '/nowhere is no directory'],
+    [
+      '{sandbox: docker, sandboxes: {docker: {host: "127.0.0.1:1", tls: {ca: ca.pem, cert: b, key: c}}}}',
+      'sandboxes.docker.tls.ca',
+      'ca.pem cannot be read (ENOENT)',
+    ],
     ['sessions: {max: 5}'],
   ]) {
     await writeFile(config, text ?? '');

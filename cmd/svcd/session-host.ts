@@ -1,7 +1,7 @@
 // What a daemon with role `session` runs its sessions through.
 
 import { readFileSync } from 'node:fs';
-import { access, constants, readdir, stat } from 'node:fs/promises';
+import { access, constants, readdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
@@ -100,15 +100,6 @@ async function tryNamed(
     tried.catch((error: unknown) => log.error({ setting: key, err: error }, 'sandboxes.engine_unusable'));
   });
   await Promise.all(tries);
-  for (const [name, { rootfs }] of Object.entries(presets)) {
-    if (rootfs === undefined) continue;
-    const isThere = await stat(rootfs).then(
-      (found) => found.isDirectory(),
-      () => false,
-    );
-    if (!isThere)
-      throw new ConfigError(`sandboxes.presets.${name}.rootfs`, `cannot be used: ${rootfs} is no directory`);
-  }
 }
 
 /** What the configuration says of a preset, and what `svc preset build` made of its name. */

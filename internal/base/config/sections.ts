@@ -1,6 +1,7 @@
 // All sections of the SVC_CONFIG file at once: what svcd refuses before it has a database, and what `svc upgrade check` tells
 // beforehand.
 
+import { accessSync, constants, statSync } from 'node:fs';
 import { conditionsList } from '../../domain/notification.ts';
 import { chatSettings } from './chat-settings.ts';
 import { codehostSettings } from './codehost-settings.ts';
@@ -45,11 +46,36 @@ function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
     ['docker', ['sandboxes.docker', docker]],
     ['kubernetes', ['sandboxes.kubernetes', kubernetes]],
   ]);
-  for (const [key, provider] of namedProviders(sandbox, presets)) {
+  const named = namedProviders(sandbox, presets);
+  for (const [key, provider] of named) {
     const [name, section] = sections.get(provider) ?? [];
     if (name !== undefined && section === undefined)
       throw new ConfigError(key, `cannot be used: ${provider} needs ${name} in the file of SVC_CONFIG`);
     const fault = provider === 'command' && command !== undefined ? templateFault(command) : undefined;
     if (fault !== undefined) throw new ConfigError(fault.key, `cannot be used: ${fault.what}`);
+  }
+  for (const [name, { rootfs }] of Object.entries(presets))
+    requireDirectory(`sandboxes.presets.${name}.rootfs`, rootfs);
+  const tls = named.some(([, provider]) => provider === 'docker') ? docker?.tls : undefined;
+  for (const [name, path] of Object.entries(tls ?? {})) requireReadable(`sandboxes.docker.tls.${name}`, path);
+}
+
+function requireDirectory(key: string, path: string | undefined): void {
+  if (path !== undefined && !isDirectory(path)) throw new ConfigError(key, `cannot be used: ${path} is no directory`);
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+function requireReadable(key: string, path: string): void {
+  try {
+    accessSync(path, constants.R_OK);
+  } catch (error) {
+    throw new ConfigError(key, `cannot be used: ${path} cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
 }
