@@ -33,9 +33,10 @@ function help(): string {
 async function startTracing(config: Config): Promise<(() => Promise<void>) | undefined> {
   const { env } = process;
   if (!env['OTEL_EXPORTER_OTLP_ENDPOINT'] && !env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']) return undefined;
+  if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none') return undefined;
   const { startExporter } = await import('../../internal/base/trace/exporter.ts');
   return startExporter({
-    'service.name': env['OTEL_SERVICE_NAME'] || 'svcd',
+    'service.name': 'svcd',
     'host.name': hostname(),
     'process.pid': String(process.pid),
     'svc.roles': config.roles.join(','),

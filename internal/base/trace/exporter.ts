@@ -3,7 +3,12 @@
 
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
-import { resourceFromAttributes } from '@opentelemetry/resources';
+import {
+  detectResources,
+  resourceAttributesEnvDetector,
+  resourceFromAttributes,
+  serviceNameEnvDetector,
+} from '@opentelemetry/resources';
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { type Span, sendSpansTo } from './trace.ts';
 
@@ -14,7 +19,10 @@ const sendAfterMs = 1_000;
 export function startExporter(resource: { readonly [name: string]: string }): () => Promise<void> {
   let next: Pick<Span, 'traceId' | 'spanId'> = { traceId: '', spanId: '' };
   const provider = new TracerProvider({
-    resource: resourceFromAttributes(resource),
+    // What the environment says of the service goes before what it says of itself.
+    resource: resourceFromAttributes(resource).merge(
+      detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] }),
+    ),
     spanProcessors: [new BatchSpanProcessor({ exporter: new OTLPTraceExporter(), scheduledDelayMillis: sendAfterMs })],
     // Ids are those of the span that is being started: nothing is started in between.
     idGenerator: { generateTraceId: () => next.traceId, generateSpanId: () => next.spanId },
