@@ -5,6 +5,7 @@
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
+import { retryAfterOf } from '../../base/net/retry-after.ts';
 import { chunksOf } from './answer-body.ts';
 import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, tooLarge } from './types.ts';
 import type { GitObject } from './objects.ts';
@@ -258,7 +259,7 @@ function moved(to: URL, why: string): RepoCondition {
 function statusFault(response: Dispatcher.ResponseData, host: string): RepoCondition | null {
   const status = response.statusCode;
   if (status === 200) return null;
-  const retryAfterSeconds = retryAfter(response.headers);
+  const retryAfterSeconds = retryAfterOf(response.headers);
   const limited = { ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) };
   const exhausted = response.headers['x-ratelimit-remaining'] === '0';
   if (status === 429 || ((status === 503 || status === 403) && (retryAfterSeconds !== undefined || exhausted))) {
@@ -275,15 +276,6 @@ function statusFault(response: Dispatcher.ResponseData, host: string): RepoCondi
     );
   }
   return unreachable(`${host} answers with status ${status}`);
-}
-
-function retryAfter(headers: Dispatcher.ResponseData['headers']): number | undefined {
-  const value = headers['retry-after'];
-  if (typeof value !== 'string') return undefined;
-  if (/^\d{1,9}$/.test(value.trim())) return Number(value);
-  const at = Date.parse(value);
-  const date = typeof headers['date'] === 'string' ? Date.parse(headers['date']) : Number.NaN;
-  return Number.isNaN(at) || Number.isNaN(date) ? undefined : Math.max(0, Math.ceil((at - date) / 1000));
 }
 
 function isRedirect(status: number): boolean {

@@ -7,6 +7,7 @@ import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
 import type { Json } from '../../domain/json.ts';
 import { AnswerTooLarge, answerJson, boundedBytes } from './answer.ts';
 import { guardedLookup, hostFault } from './net.ts';
+import { retryAfterOf } from './retry-after.ts';
 
 export interface Post {
   readonly url: URL;
@@ -23,7 +24,7 @@ export interface Posted {
   readonly statusCode: number;
   /** Undefined where the answer is none. */
   readonly json: Json | undefined;
-  /** Of `Retry-After`, where it is there and a number. */
+  /** Of `Retry-After`. */
   readonly retryAfterSeconds: number | undefined;
 }
 
@@ -63,6 +64,5 @@ export async function postOnce({ url, headers, body, isWrite, allowPrivate, who 
     if (isWrite && !notSent.test(code)) throw new OutcomeUnknown(code === '' ? 'the connection broke' : code);
     throw outsideFault('provider-unavailable', `${who} could not be reached; nothing was done`);
   }
-  const after = Number(answer.headers['retry-after'] ?? Number.NaN);
-  return { statusCode: answer.statusCode, json, retryAfterSeconds: Number.isNaN(after) ? undefined : after };
+  return { statusCode: answer.statusCode, json, retryAfterSeconds: retryAfterOf(answer.headers) };
 }

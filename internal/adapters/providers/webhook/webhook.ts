@@ -5,6 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { Agent, request } from 'undici';
 import { guardedLookup, hostFault } from '../../../base/net/net.ts';
+import { retryAfterOf } from '../../../base/net/retry-after.ts';
 import { rateLimited, OutcomeUnknown, outsideFault } from '../../../domain/outside.ts';
 
 export interface WebhookRequest {
@@ -44,7 +45,7 @@ export async function sendWebhook(webhook: WebhookRequest): Promise<void> {
   const fault = webhookAddressFault(url, allowPrivate);
   if (fault !== undefined) throw outsideFault('refused', `the address of the receiver cannot be used: ${fault}`);
   let status: number;
-  let after: number;
+  let after: number | undefined;
   try {
     const answer = await request(url, {
       method: 'POST',
@@ -63,7 +64,7 @@ export async function sendWebhook(webhook: WebhookRequest): Promise<void> {
       dispatcher: allowPrivate ? open : guarded,
     });
     status = answer.statusCode;
-    after = Number(answer.headers['retry-after'] ?? 60);
+    after = retryAfterOf(answer.headers);
     await answer.body.dump({ limit: 64 * 1024 }).catch(() => undefined);
   } catch (error) {
     const { name } = error as Error;
@@ -74,7 +75,7 @@ export async function sendWebhook(webhook: WebhookRequest): Promise<void> {
   }
   if (status >= 200 && status < 300) return;
   if (status === 429 || status === 503) {
-    throw rateLimited('the receiver asks for patience', Number.isFinite(after) ? Math.min(after, 3_600) : 60);
+    throw rateLimited('the receiver asks for patience', Math.min(after ?? 60, 3_600));
   }
   if (status >= 500) throw new OutcomeUnknown(`an answer of ${status}`);
   throw outsideFault('refused', `the receiver answered ${status}`);
