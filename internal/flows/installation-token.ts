@@ -17,10 +17,11 @@ import type { SealedConnection } from '../adapters/store/secrets/credentials.ts'
 import { countWraps } from '../adapters/store/secrets/keys.ts';
 import type { Fault } from '../domain/fault.ts';
 import { canonicalJson } from '../domain/json.ts';
-import { outsideFault, rateLimited } from '../domain/outside.ts';
+import { outsideFault } from '../domain/outside.ts';
 import { apiUrlOf, settingText } from './codehost-mounts.ts';
 import { changeStatus, serviceActor } from './connection-status.ts';
 import { type FlowContext, sealingOf, tokensOf } from './context.ts';
+import { limitReached, passed, takeSlot } from './provider-limits.ts';
 import { connectionSecrets } from './sealed.ts';
 
 export type Permissions = { readonly [permission: string]: 'read' | 'write' };
@@ -39,6 +40,14 @@ export interface HeldToken {
   readonly mintedAt: Date;
 }
 
+/** As people read them. */
+export const permissionText = (permissions: Permissions): string =>
+  Object.entries(permissions)
+    .map(([permission, level]) => `${permission}: ${level}`)
+    .join(', ');
+
+/** What new tokens count against. */
+const mintResource = 'tokens';
 const claimSeconds = 20;
 const waitMs = { most: 30_000, look: 50 } as const;
 
@@ -81,9 +90,15 @@ async function takeToken(
     const row = await readToken(ctx.db, connection.id, scope);
     const held = row && open(ctx, connection, scope, row);
     if (held !== undefined) return held;
+    // New ones have a limit of their own there.
+    const isCounted = await takeSlot(ctx, { connectionId: connection.id, resources: [mintResource] });
     // One that this daemon cannot open is as good as none.
     const claim = { connectionId: connection.id, scope, seconds: claimSeconds, stale: row?.mintedAt };
-    if (await claimMint(ctx.db, claim)) return mint(ctx, of, scope);
+    if (await claimMint(ctx.db, claim)) {
+      const minted = await mint(ctx, of, scope);
+      if (isCounted) await passed(ctx, connection.id, [mintResource]);
+      return minted;
+    }
     if (performance.now() > until) {
       throw outsideFault('provider-unavailable', 'no token of the code host came in time; nothing was done');
     }
@@ -164,8 +179,11 @@ async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string;
       scope: { repositories: [repositoryName], permissions },
     });
   } catch (error) {
-    const refusal = error as { readonly status?: number; readonly reason?: MintReason };
+    const refusal = error as { readonly status?: number; readonly reason?: MintReason; readonly seconds?: number };
     await noteRefusal(ctx, connection, refusal);
+    const { reason, seconds } = refusal;
+    if (reason === 'limited')
+      throw await limitReached(ctx, { connectionId: connection.id, resource: mintResource, seconds });
     throw mintFault(refusal, name, permissions);
   }
 }
@@ -208,16 +226,13 @@ function mintFault(
     case 'inactive':
       return outsideFault('connection-inactive', `the installation of connection ${name} is suspended or removed`);
     case 'permissions': {
-      const asked = Object.entries(wanted).map(([permission, level]) => `${permission}: ${level}`);
       return outsideFault(
         'permission-missing',
-        `the installation of connection ${name} lacks one of ${asked.join(', ')}`,
+        `the installation of connection ${name} lacks one of ${permissionText(wanted)}`,
       );
     }
     case 'repository':
       return outsideFault('not-found', `the installation of connection ${name} does not reach this repository`);
-    case 'limited':
-      return rateLimited('the code host limits new tokens', 60);
     default:
       if (status === 401) return outsideFault('credential-refused', `the key of connection ${name} is no PEM key`);
       return outsideFault('provider-unavailable', 'the code host gave no token; nothing was done');

@@ -16,7 +16,13 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { apiUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { type HeldToken, installationToken, type Permissions, readyToken } from '../installation-token.ts';
+import {
+  type HeldToken,
+  installationToken,
+  type Permissions,
+  permissionText,
+  readyToken,
+} from '../installation-token.ts';
 import { checkSteps } from './confine.ts';
 import { listed } from './shape.ts';
 import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
@@ -178,11 +184,12 @@ export class CodehostCall {
     for (let tries = 1; ; tries += 1) {
       // Most reads find neither a limit nor a turn to wait for, and a token.
       const ready = tries === 1 && !isWrite ? await readyToken(ctx, this.options, resources) : undefined;
-      if (ready === undefined) await takeSlot(ctx, { connectionId: connection.id, resources, spacingMs });
+      const slot = { connectionId: connection.id, resources, spacingMs };
+      const isCounted = ready === undefined && (await takeSlot(ctx, slot));
       const held: HeldToken = ready ?? (await installationToken(ctx, this.options, refused));
       try {
         const answer = await send(held.token);
-        if (tries > 1) await passed(ctx, connection.id, resources);
+        if (tries > 1 || isCounted) await passed(ctx, connection.id, resources);
         return answer;
       } catch (error) {
         if (!(error instanceof RefusedCall)) throw error;
@@ -212,6 +219,10 @@ export class CodehostCall {
     return tries === triesMax - 1 ? held : undefined;
   }
 
+  get #needs(): string {
+    return permissionText(this.options.permissions);
+  }
+
   #send(token: string, ask: Ask, isWrite: boolean): Promise<ApiAnswer> {
     const { isRoot = false, path, method = 'GET', resource = 'core', ...rest } = ask;
     return callApi({
@@ -221,6 +232,7 @@ export class CodehostCall {
       path: isRoot ? path : `${this.base}${path}`,
       isWrite,
       resource,
+      needs: this.#needs,
       allowPrivate: this.options.ctx.config.allowPrivateNetwork,
       ...rest,
     });
@@ -235,6 +247,7 @@ export class CodehostCall {
       body: { query, variables },
       isWrite,
       resource: 'graphql',
+      needs: this.#needs,
       allowPrivate: this.options.ctx.config.allowPrivateNetwork,
     });
   }

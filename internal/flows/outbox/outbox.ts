@@ -6,7 +6,7 @@
 //
 // How to use it: `performWrite(ctx, {…, run: (step, callId) => step({probe, last: true}, send)})`, where `send` throws
 // Fault for a refusal and OutcomeUnknown where it may have arrived; `performRead` for what changes nothing;
-// `takeSlot`/`limited` for a provider's limits (limits.ts).
+// `takeSlot`/`limited` for a provider's limits (provider-limits.ts).
 
 import { type CallRow, forgetCalls, settleWrite, takeAbandoned } from '../../adapters/store/outbox/calls.ts';
 import type { FlowContext } from '../context.ts';
@@ -15,7 +15,7 @@ import { type Note, processInHand } from '../in-hand.ts';
 import { findStep } from './write.ts';
 
 export { type Call, performRead, refusedBefore } from './read.ts';
-export { limitReached, passed, takeSlot, withinLimits } from './limits.ts';
+export { limitReached, passed, takeSlot, withinLimits } from '../provider-limits.ts';
 export { performWrite, type Step, type Write, type Written } from './write.ts';
 
 // Writes whose daemon is gone: what was never handed to the network is `refused` with `not-sent`; any other is looked for

@@ -6,9 +6,10 @@ import { type Dispatcher, request as send } from 'undici';
 import { AnswerTooLarge, answerJson, boundedBytes } from '../../../base/net/answer.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
-import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { Json } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../../domain/outside.ts';
 import { dispatcherFor } from './guard.ts';
+import { isSpent, namedSeconds } from './limit.ts';
 import { publicApiUrl } from './token.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
@@ -26,6 +27,8 @@ export interface ApiRequest {
   readonly isPlain?: boolean | undefined;
   /** It changes something: what becomes of a lost answer is not known. */
   readonly isWrite: boolean;
+  /** Permissions of the token, for people. */
+  readonly needs?: string | undefined;
   /** Bytes; default 8 MiB. */
   readonly mostBytes?: number | undefined;
   /** What the answer is made of, at most; absent: as any answer. */
@@ -116,7 +119,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
   if (answer.statusCode >= 200 && answer.statusCode < 300) {
     // A page of whatever stands before the host is no list without items.
     if (read === undefined && bytes.length > 0 && !isPlain) throw unreadable(isWrite);
-    if (request.resource === 'graphql') judgeGraphql(objectAt(read));
+    if (request.resource === 'graphql') judgeGraphql(request, shown);
   } else if (answer.statusCode !== 302) throw refusalOf(request, shown);
   const { location, link } = answer.headers;
   return {
@@ -174,7 +177,7 @@ function refusalOf(request: ApiRequest, shown: Shown): Error {
     case 401:
       return new RefusedCall({ kind: 'unauthorized' });
     case 403:
-      return outsideFault('permission-missing', 'the installation may not do this');
+      return permissionMissing(request, shown.headers);
     case 301:
     case 307:
     case 308:
@@ -197,17 +200,26 @@ function refusalOf(request: ApiRequest, shown: Shown): Error {
   }
 }
 
+/** The host says which permissions would do, where it knows; else it is one of those that the call has asked for. */
+function permissionMissing({ needs }: ApiRequest, headers: Shown['headers']): Fault {
+  const accepted = String(headers['x-accepted-github-permissions'] ?? '');
+  const named = /^[a-z_]+=[a-z]+(?:[;,] ?[a-z_]+=[a-z]+){0,20}$/.test(accepted)
+    ? accepted.replaceAll('=', ': ').replaceAll(/[;,] ?/g, ', ')
+    : needs;
+  return outsideFault(
+    'permission-missing',
+    `the installation may not do this${named ? `; it lacks one of ${named}` : ''}`,
+  );
+}
+
 function limitOf(request: ApiRequest, { status, headers }: Shown, message: string) {
   if (status !== 403 && status !== 429) return undefined;
-  const after = Number(headers['retry-after'] ?? Number.NaN);
-  const isSpent = headers['x-ratelimit-remaining'] === '0';
-  const isLimit = status === 429 || !Number.isNaN(after) || isSpent || /rate limit|abuse/i.test(message);
+  const seconds = namedSeconds(headers);
+  const isLimit = status === 429 || seconds !== undefined || isSpent(headers) || /rate limit|abuse/i.test(message);
   if (!isLimit) return undefined;
-  const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) - Number(new Date(String(headers['date']))) / 1_000;
-  const seconds = !Number.isNaN(after) ? after : isSpent && !Number.isNaN(reset) ? Math.max(1, reset) : undefined;
   // The secondary limit counts what creates; the primary one names its resource.
   const named = headers['x-ratelimit-resource'];
-  const resource = isSpent
+  const resource = isSpent(headers)
     ? typeof named === 'string' && /^[a-z0-9_]{1,64}$/.test(named)
       ? named
       : request.resource
@@ -255,15 +267,15 @@ function judge422(json: Json, message: string): Fault {
 }
 
 /** GraphQL tells mistakes with 200. */
-function judgeGraphql(answer: JsonObject): void {
-  const errors = listAt(answer['errors']).map(objectAt);
+function judgeGraphql(request: ApiRequest, { json, headers }: Shown): void {
+  const errors = listAt(objectAt(json)['errors']).map(objectAt);
   const [first] = errors;
   if (first === undefined) return;
   const message = errors.map((one) => textAt(one['message']) ?? '').join('\n');
   const types = errors.map((one) => textAt(one['type']));
   if (types.includes('RATE_LIMITED'))
-    throw new RefusedCall({ kind: 'limited', resource: 'graphql', seconds: undefined });
-  if (types.includes('FORBIDDEN')) throw outsideFault('permission-missing', 'the installation may not do this');
+    throw new RefusedCall({ kind: 'limited', resource: 'graphql', seconds: namedSeconds(headers) });
+  if (types.includes('FORBIDDEN')) throw permissionMissing(request, headers);
   if (types.includes('NOT_FOUND')) throw outsideFault('not-found', 'it is absent, or not visible to this installation');
   const found = known(message);
   throw outsideFault(found?.[2] ?? 'refused', found?.[1] ?? 'the code host refused it');

@@ -7,6 +7,7 @@ import { boundedText } from '../../../base/net/answer.ts';
 import { endlessMs, objectAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
 import { dispatcherFor } from './guard.ts';
+import { namedSeconds } from './limit.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
 export interface MintRequest {
@@ -81,7 +82,7 @@ function reasonOf(status: number, answer: string): MintReason {
 
 /**
  * Asks the provider for a token of one installation. Throws an Error whose message holds no secret; `status` on it is
- * the provider's, absent where it could not be reached.
+ * the provider's, absent where it could not be reached, and `seconds` those that it asks to wait.
  */
 export async function mintInstallationToken(input: MintRequest): Promise<InstallationToken> {
   let key: KeyObject;
@@ -97,7 +98,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
   }
   const apiUrl = withoutEnd(input.apiUrl ?? publicApiUrl, '/');
   const url = `${apiUrl}/app/installations/${encodeURIComponent(input.installationId)}/access_tokens`;
-  const { statusCode, body } = await request(url, {
+  const { statusCode, headers, body } = await request(url, {
     method: 'POST',
     headers: {
       accept: 'application/vnd.github+json',
@@ -123,6 +124,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     throw Object.assign(new Error(`the provider refused an installation token with ${statusCode}`), {
       status: statusCode,
       reason: reasonOf(statusCode, answer),
+      seconds: namedSeconds(headers),
     });
   }
   const { token, expires_at: expiresAt } = objectAt(JSON.parse(answer) as Json);

@@ -3,15 +3,20 @@
 
 import type { Sql } from '../store.ts';
 
-/** Milliseconds until a resource may be asked again; 0: now. */
-export async function limitedForMs(sql: Sql, connectionId: string, resources: readonly string[]): Promise<number> {
-  const { rows } = await sql.query<{ ms: number }>(
-    `select greatest(0, ceil(extract(epoch from max(blocked_until) - now()) * 1000))::float8 as ms
+/** Milliseconds until a resource may be asked again, 0: now; and whether it was refused since it last went through. */
+export async function limitedForMs(
+  sql: Sql,
+  connectionId: string,
+  resources: readonly string[],
+): Promise<{ readonly ms: number; readonly isCounted: boolean }> {
+  const { rows } = await sql.query<{ ms: number; isCounted: boolean }>(
+    `select coalesce(greatest(0, ceil(extract(epoch from max(blocked_until) - now()) * 1000)), 0)::float8 as ms,
+            coalesce(bool_or(refusals > 0), false) as "isCounted"
        from svc.provider_limits where connection_id = $1::uuid and resource = any($2::text[])`,
     [connectionId, resources],
     'limited-for',
   );
-  return rows[0]?.ms ?? 0;
+  return rows[0] ?? { ms: 0, isCounted: false };
 }
 
 /**

@@ -21,7 +21,7 @@ export async function readToken(sql: Sql, connectionId: string, scope: string): 
 }
 
 /**
- * The token of a scope, where its connection may be asked for these resources now. Both in one statement: every call of a
+ * The token of a scope, where its connection may be asked for these resources now and none of them was refused last. Both in one statement: every call of a
  * session asks them.
  */
 export async function readReadyToken(
@@ -32,7 +32,7 @@ export async function readReadyToken(
     `select key_version as "keyVersion", sealed, minted_at as "mintedAt" from svc.installation_tokens
       where connection_id = $1::uuid and scope = $2::text and usable_until > now()
         and not exists (select from svc.provider_limits where connection_id = $1::uuid and resource = any($3::text[])
-          and blocked_until > now())`,
+          and (blocked_until > now() or refusals > 0))`,
     [of.connectionId, of.scope, of.resources],
     'ready-token',
   );

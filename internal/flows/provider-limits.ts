@@ -2,10 +2,10 @@
 // time; writes go out one after the other. A call waits for its place up to half a minute and is `rate-limited` beyond.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { blockResource, resetRefusals, limitedForMs, takePlace } from '../../adapters/store/outbox/limits.ts';
-import type { Fault } from '../../domain/fault.ts';
-import { ProviderLimited, rateLimited } from '../../domain/outside.ts';
-import type { FlowContext } from '../context.ts';
+import { blockResource, resetRefusals, limitedForMs, takePlace } from '../adapters/store/outbox/limits.ts';
+import type { Fault } from '../domain/fault.ts';
+import { ProviderLimited, rateLimited } from '../domain/outside.ts';
+import type { FlowContext } from './context.ts';
 
 const waitMsMax = 30_000;
 const triesMax = 4;
@@ -20,21 +20,28 @@ export interface Slot {
   readonly spacingMs?: number;
 }
 
-/** Resolves when the call may go out. Throws Fault `rate-limited` where that is more than half a minute away. */
-export async function takeSlot(ctx: FlowContext, { connectionId, resources, spacingMs = 0 }: Slot): Promise<void> {
+/**
+ * Resolves when the call may go out; true where refusals are counted that its going through ends. Throws Fault `rate-limited`
+ * where that is more than half a minute away.
+ */
+export async function takeSlot(ctx: FlowContext, { connectionId, resources, spacingMs = 0 }: Slot): Promise<boolean> {
   const until = performance.now() + waitMsMax;
   const rest = (): number => Math.max(0, until - performance.now());
+  let isCounted: boolean;
   for (;;) {
-    const ms = await limitedForMs(ctx.db, connectionId, resources);
+    const limited = await limitedForMs(ctx.db, connectionId, resources);
+    const { ms } = limited;
+    isCounted = limited.isCounted;
     if (ms === 0) break;
     if (ms > rest()) throw rateLimited('the provider limits these calls', ms / 1_000);
     await sleep(ms);
   }
   const [resource] = resources;
-  if (spacingMs === 0 || resource === undefined) return;
+  if (spacingMs === 0 || resource === undefined) return isCounted;
   const ms = await takePlace(ctx.db, { connectionId, resource, spacingMs, mostMs: rest() });
   if (ms === undefined) throw rateLimited('too many writes wait for their turn', waitMsMax / 1_000);
   if (ms > 0) await sleep(ms);
+  return isCounted;
 }
 
 /**
@@ -65,10 +72,10 @@ export async function withinLimits<T>(
   send: () => Promise<T>,
 ): Promise<T> {
   for (let tries = 1; ; tries += 1) {
-    await takeSlot(ctx, { connectionId, resources: [resource] });
+    const isCounted = await takeSlot(ctx, { connectionId, resources: [resource] });
     try {
       const answer = await send();
-      if (tries > 1) await passed(ctx, connectionId, [resource]);
+      if (tries > 1 || isCounted) await passed(ctx, connectionId, [resource]);
       return answer;
     } catch (error) {
       if (!(error instanceof ProviderLimited)) throw error;
