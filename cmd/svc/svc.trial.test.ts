@@ -391,12 +391,7 @@ test('fish completes names and values', async (t) => {
     assert.ok(offered.includes(whole.split(' ').at(-1)), `${line}: ${offered.join(' ')}`);
   }
   // Each word once: behind a kind come its names, and no more kinds.
-  const { stdout } = await promisify(execFile)(
-    'fish',
-    ['-N', '-c', `source '${script}'; complete -C 'svc get -o json agents '`],
-    {
-      env: shellEnv(),
-    },
-  );
+  const kinds = ['-N', '-c', `source '${script}'; complete -C 'svc get -o json agents '`];
+  const { stdout } = await promisify(execFile)('fish', kinds, { env: shellEnv() });
   assert.ok(!stdout.includes('sessions') && stdout.includes('triage'), stdout);
 });
