@@ -138,21 +138,15 @@ export async function generatedByName(
 const namingEvents = 2_000;
 
 /**
- * A repository of the code host as the host itself spells it, by what it has told and answered lately; undefined for one
+ * A repository of the code host as the host itself spells it, by what it has told lately; undefined for one
  * that nothing is known of.
  */
 export async function repositorySpelling(sql: Sql, projectId: string, repository: string): Promise<string | undefined> {
   const { rows } = await sql.query<{ name: string }>(
-    `with named as (
-       (select target_key as key, created_at as at from svc.session_ties
-         where project_id = $1::uuid and target_type in ('codehost.pull_request', 'codehost.issue'))
-       union all
-       select target_key, received_at from (
-         select target_type, target_key, received_at from svc.events
-          where project_id = $1::uuid order by seq desc limit $3::int) e where target_type like 'codehost.%'
-     )
-     select split_part(key, '#', 1) as name from named
-      where lower(split_part(key, '#', 1)) = lower($2::text) order by at desc limit 1`,
+    `select split_part(key, '#', 1) as name from (
+       select target_type as type, target_key as key, seq from svc.events
+        where project_id = $1::uuid order by seq desc limit $3::int) e
+      where type like 'codehost.%' and lower(split_part(key, '#', 1)) = lower($2::text) order by seq desc limit 1`,
     [projectId, repository, namingEvents],
   );
   return rows[0]?.name;
