@@ -99,7 +99,8 @@ test('who goes back to a list is at the row that they left it by', async () => {
     (await row.count()) > 0 &&
     (await row.evaluate((one) => {
       const { top, bottom } = one.getBoundingClientRect();
-      return one === document.activeElement && top >= 0 && bottom <= innerHeight;
+      const { activeElement, defaultView } = one.ownerDocument;
+      return one === activeElement && top >= 0 && bottom <= (defaultView?.innerHeight ?? 0);
     }));
   for (const end = performance.now() + 10_000; !(await isThere()); ) assert.ok(performance.now() < end, 'it is there');
   // On from there, and no step of one's own is taken back.
