@@ -5,7 +5,7 @@ import { checkAddresses } from '../../internal/adapters/store/schema/address.ts'
 import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
 import { lackOfRoom } from '../../internal/adapters/store/schema/room.ts';
 import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
-import { type Database, errorCode } from '../../internal/adapters/store/store.ts';
+import { type Database, errorCode, isDriversWord } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
 import { chatSettings } from '../../internal/base/config/chat-settings.ts';
@@ -273,13 +273,8 @@ async function openConfiguredStore({ config, log, test }: DaemonOptions, daemonI
     if (isFile) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${(error as Error).message}`);
     // Not reachable, not let in, no such database, or nothing may be made in it: the message of the driver holds no password.
     const refused = code !== undefined && /^(E[A-Z]+|08...|28...|3D000|57P03|53300|25006|42501)$/.test(code);
-    if (
-      databaseUrl !== undefined &&
-      (refused ||
-        /^(timeout expired|Connection terminated|SASL|The server does not support SSL)/.test((error as Error).message))
-    ) {
+    if (databaseUrl !== undefined && (refused || isDriversWord(error)))
       throw new ConfigError('SVC_DATABASE_URL', `cannot be used: ${(error as Error).message || code}`);
-    }
     throw error;
   }
 }

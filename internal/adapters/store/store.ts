@@ -17,6 +17,7 @@ export {
   databaseUnavailable,
   errorCode,
   isConnectionLoss,
+  isDriversWord,
   isRepeatable,
   isUniqueViolation,
 } from './schema/errors.ts';

@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { ConfigError, loadConfig, type Config } from '../../base/config/config.ts';
 import { createLog } from '../../base/log/log.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isDriversWord } from '../../adapters/store/store.ts';
 import { DataDirInUse } from '../../adapters/postgres/data-lock.ts';
 import { backUp, checkUpgrade, type Manifest, restore } from '../../flows/backup/backup.ts';
 import { doctorText } from './command-doctor.ts';
@@ -40,7 +41,7 @@ async function told<T>(work: Promise<T>): Promise<T> {
     if (error instanceof ConfigError) throw new UsageError(error.message);
     if (error instanceof DataDirInUse) throw refusal('data-dir-in-use', error.message);
     const { code } = error as NodeJS.ErrnoException;
-    if (typeof code === 'string') throw refusal('failed', (error as Error).message);
+    if (typeof code === 'string' || isDriversWord(error)) throw refusal('failed', (error as Error).message);
     throw error;
   }
 }

@@ -20,6 +20,11 @@ export function errorCode(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
+/** True of what the driver says by its message alone: the server does not answer, has gone, or speaks otherwise than it was told. */
+export const isDriversWord = (error: unknown): boolean =>
+  error instanceof Error &&
+  /^(timeout expired|Connection terminated|SASL|The server does not support SSL)/.test(error.message);
+
 /** True when the error says that a unique index (of that name, when given) already holds the row. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   if (errorCode(error) !== '23505') return false;

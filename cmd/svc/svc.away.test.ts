@@ -1,0 +1,55 @@
+// What backup, restore and the check before an upgrade say of a database that does not answer, or goes in the middle: one line.
+
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { tempDataDir } from '../../internal/base/testkit/daemon.ts';
+import { callSvc } from './testkit.ts';
+
+let data: { readonly path: string; remove(): Promise<void> };
+let saved: string;
+before(async () => {
+  data = await tempDataDir();
+  saved = join(data.path, 'saved');
+  await writeFile(join(data.path, 'keys'), `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+  const { code, stderr } = await callSvc(data.path, ['backup', saved, '--without-key', '--data-dir', data.path]);
+  assert.equal(code, 0, stderr);
+});
+after(() => data.remove());
+
+const servers = [
+  ['goes once it is spoken to', (socket: Socket) => socket.once('data', () => socket.end()), 'Connection terminated'],
+  ['says nothing', (socket: Socket) => socket.resume(), 'timeout expired'],
+] as const;
+for (const [what, serve, says] of servers)
+  test(`a database that ${what}`, async (t) => {
+    const open = new Set<Socket>();
+    const server = createServer((socket) => {
+      open.add(socket.on('error', () => undefined));
+      serve(socket);
+    });
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    t.after(() => {
+      server.close();
+      for (const socket of open) socket.destroy();
+    });
+    const env = {
+      SVC_DATABASE_URL: `postgres://u:hush@127.0.0.1:${(server.address() as AddressInfo).port}/x`,
+      SVC_MASTER_KEY_FILE: join(data.path, 'keys'),
+    };
+    for (const args of [
+      ['backup', join(data.path, 'other')],
+      ['upgrade', 'check'],
+      ['restore', saved],
+    ]) {
+      const { code, stderr } = await callSvc(data.path, args, { env }).catch((error: unknown) => ({
+        code: null,
+        stderr: String((error as Error).stack),
+      }));
+      assert.deepEqual([code, stderr.trim().split('\n').length], [1, 1], `${args[0]}: ${stderr}`);
+      assert.ok(stderr.startsWith('svc: ') && stderr.includes(says) && !stderr.includes('hush'), stderr);
+    }
+  });
