@@ -1,6 +1,8 @@
-// What backup, restore and the check before an upgrade say of a database that does not answer, or goes in the middle: one line.
+// What commands on a daemon's host say of a database that does not answer, or goes in the middle, and of a directory that
+// cannot be made: one line.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -53,3 +55,23 @@ for (const [what, serve, says] of servers)
       assert.ok(stderr.startsWith('svc: ') && stderr.includes(says) && !stderr.includes('hush'), stderr);
     }
   });
+
+test('a data directory that cannot be made is told of by what would be put there, and is tried to no end', async () => {
+  // Of a file system that says of no name that it could be there; Node's own recursive mkdir never ends on it.
+  const env = { PATH: process.env['PATH'] ?? '', HOME: data.path, SVC_DATA_DIR: '/proc/svc-nowhere' };
+  for (const args of [
+    ['harness', 'install', 'harness-a'],
+    ['preset', 'build', 'node', '--from', data.path],
+  ]) {
+    const main = join(import.meta.dirname, 'main.mjs');
+    // Only that ends one whose threads are busy.
+    const ran = spawnSync(process.execPath, [main, ...args], {
+      env,
+      encoding: 'utf8',
+      timeout: 30_000,
+      killSignal: 'SIGKILL',
+    });
+    assert.equal(ran.status, 1, `${args[0]}: ${ran.signal} ${ran.stderr}`);
+    assert.match(ran.stderr, /^svc: \/proc\/svc-nowhere.* cannot be (?:read or )?written \(ENOENT\)\n$/);
+  }
+});

@@ -4,11 +4,11 @@
 // found at any moment.
 
 import { spawn } from 'node:child_process';
-import { lstat, mkdir, mkdtemp, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { lstat, mkdtemp, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import type { Harness } from '../../domain/spec.ts';
 import { adapterOf } from './profiles.ts';
-import { exists } from '../../base/files.ts';
+import { exists, makeDirectory } from '../../base/files.ts';
 import { removeAbandoned } from '../../base/remove-tree.ts';
 
 export interface ResolveOptions {
@@ -202,7 +202,7 @@ export async function installHarness(options: InstallOptions): Promise<Installed
   const present = await findAdapter(directory, harness).catch(() => undefined);
   if (present?.version === adapter.version && (await hasEngine(directory, harness))) return { ...done, already: true };
   const parent = dirname(directory);
-  await mkdir(parent, { recursive: true, mode: 0o700 });
+  await makeDirectory(parent);
   const prefix = `.${harness}-`;
   const staging = await mkdtemp(join(parent, prefix));
   try {

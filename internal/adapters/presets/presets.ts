@@ -3,8 +3,9 @@
 // digest is: names, kinds, modes and contents, and nothing of when or where it was made. It runs nothing of what it
 // keeps, and never follows a link of it.
 
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDirectory } from '../../base/files.ts';
 import { removeAbandoned, removeTree } from '../../base/remove-tree.ts';
 import { pathInRoot } from '../../base/root-path.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -60,8 +61,8 @@ export class PresetStore {
       throw new Fault('unprocessable', 'preset-source', `${from} cannot be read (${error.code})`);
     });
     const store = join(this.#root, 'store');
-    await mkdir(store, { recursive: true, mode: 0o700 });
-    await mkdir(join(this.#root, 'names'), { recursive: true, mode: 0o700 });
+    await makeDirectory(store);
+    await makeDirectory(join(this.#root, 'names'));
     const draft = await mkdtemp(join(store, draftPrefix));
     try {
       await removeAbandoned(draft, draftPrefix);
