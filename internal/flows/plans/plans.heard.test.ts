@@ -76,7 +76,8 @@ describe('a pull request', () => {
     const { number, goOn } = await waiting(repo);
     const late = await openPull(bench.sim, repo, { branch: 'topic', files: {}, action: 'edited' });
     const issue = issueOf(repo, number);
-    Object.assign(issue, { state: 'closed', updated: bench.sim.time() });
+    const second = new Date(Date.parse(issue.updated) + 1_000).toISOString();
+    Object.assign(issue, { state: 'closed', updated: second.replace('.000', '') });
     const end = await openPull(bench.sim, repo, { branch: 'topic', files: {}, action: 'closed' });
     assert.ok(end.body.pull_request.updated_at > late.body.pull_request.updated_at);
     await deliver(end.body);
