@@ -4,11 +4,15 @@ import * as api from '../../../../schemas/api/reconciles.ts';
 import { countRuns, listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
 import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/repositories/repositories.ts';
 import { originsOfRun } from '../../../flows/sync/sync.ts';
+import { yieldToEventLoop } from '../../../base/concurrency.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
 import { counted } from './shapes.ts';
 import { isUuid } from '../../../domain/uuid.ts';
+
+/** From so many on the answer that has them takes tens of milliseconds. */
+const manyActions = 500;
 
 export const reconcileRoutes: readonly Route[] = [
   serve(api.listReconciles, async ({ ctx, project, query }) => {
@@ -31,6 +35,12 @@ export const reconcileRoutes: readonly Route[] = [
     const found = isUuid(id) ? await runById(ctx.db, project.id, id) : undefined;
     if (found === undefined)
       throw new Fault('not_found', 'reconcile-not-found', `there is no reconcile ${id.slice(0, 64)}`);
+    // Of a fleet it is tens of megabytes: reading them and writing them out again are two turns, with others between.
+    if (found.actions.length > manyActions) {
+      // The first ends the turn in which the row came.
+      await yieldToEventLoop();
+      await yieldToEventLoop();
+    }
     const origins = query.origins === 'true' ? await originsOfRun(ctx, found) : undefined;
     return ok({ ...showWholeRun(found), ...(origins !== undefined && { origins }) });
   }),
