@@ -31,17 +31,15 @@ const warmRounds = 8;
 const rounds = 24;
 /** Looks of which the middle one counts: one of them may fall into work that the daemon does by itself. */
 const looks = 5;
-/** Bytes that a round may leave behind: some 200 for each of its deliveries. */
-const leftMost = 40 * 1_024;
+/** Bytes that a round may leave behind: some 100 for each of its deliveries. */
+const leftMost = 20 * 1_024;
 const probe = fileURLToPath(new URL('../../internal/base/testkit/heap-probe.ts', import.meta.url));
 
 const head = (name: string, harness: string): string =>
   `name: ${name}\nharness: ${harness}\nenvironment: { name: default, image: { kind: preset, name: base } }\n`;
 const hooked = (name: string, harness: string, endpoint: string): string =>
   `${head(name, harness)}triggers:\n  - event: webhook.received\n    endpoint: ${endpoint}\n    auth: { kind: none }\n` +
-  "    where: { $.go: true }\n    message: 'from {{n}}'\n    routing: { kind: spawn }\n" +
-  // One that rests keeps its harness while nobody waits for its place.
-  'session: { archiveAfterInactive: { seconds: 60 } }\n';
+  "    where: { $.go: true }\n    message: 'from {{n}}'\n    routing: { kind: spawn }\n";
 
 interface Place {
   readonly daemon: SpawnedDaemon;
@@ -155,6 +153,13 @@ async function manage({ api, url }: Place, round: number): Promise<void> {
   }
 }
 
+/** Ends what deliveries began: one that rests keeps its harness while nobody waits for its place. */
+async function end({ api }: Place): Promise<void> {
+  const { body } = must(await api('GET', 'P/sessions?live=true&limit=100'), 200);
+  for (const { id } of Array.from(body['items'] as unknown as readonly { readonly id: string }[]))
+    must(await api('POST', `P/sessions/${id}/archive`), 200);
+}
+
 async function heldBy({ daemon }: Place): Promise<Held> {
   const told = (): string[] => daemon.stderr().match(/^held .*$/gm) ?? [];
   const before = told().length;
@@ -217,6 +222,7 @@ test('a daemon that works for long holds no more than one that has just warmed u
         const { body } = await place.api('GET', 'P/events?status=pending&limit=1');
         return Array.from(body['items'] as unknown as readonly unknown[]).length === 0;
       });
+      await end(place);
       all.push(await heldBy(place));
     }
     const middle = (of: readonly Held[], what: keyof Held): number =>
