@@ -9,6 +9,15 @@ const sliceMs = 10;
 /** Lets the event loop take one turn: what waits for this process gets its own. */
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
 
+/**
+ * Lets everybody else have a whole turn, timers and what has arrived: behind something that has just arrived itself,
+ * `yieldToEventLoop` goes on at the end of the same turn.
+ */
+export async function takeWholeTurn(): Promise<void> {
+  await yieldToEventLoop();
+  await yieldToEventLoop();
+}
+
 /** `items.map(change)`, with a turn of the event loop every few milliseconds. */
 export async function mapInSlices<T, R>(items: readonly T[], change: (item: T) => R): Promise<R[]> {
   const changed: R[] = [];

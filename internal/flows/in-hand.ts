@@ -2,7 +2,6 @@
 // was in hand at two unclean ends in a row is tried next with nothing beside it in this daemon; a third end parks it.
 // Whoever takes work asks here how to go on; what parking means is the owner's of the work.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   clearSuspects,
   dropInHand,
@@ -13,10 +12,10 @@ import {
   type OutboundKind,
   type WorkKind,
 } from '../adapters/store/operations/in-hand.ts';
-import { isConnectionLoss } from '../adapters/store/store.ts';
 import { failpoint } from '../base/failpoint.ts';
 import { within } from '../base/waits.ts';
 import type { FlowContext } from './context.ts';
+import { withRetry } from './with-retry.ts';
 import { type Flight, isLanding, takeOff } from './in-flight.ts';
 import { logTurnFailed } from './turn-failed.ts';
 
@@ -182,8 +181,6 @@ export interface InHandWork<T> {
 const patienceMs = 1_000;
 /** Nothing is begun in the last of a claim: the next may be somebody else's. */
 const claimEndMs = 5_000;
-/** Between two tries to note how something ended. */
-const notePauseMs = 500;
 let batches = 0;
 
 /** Rows by when their claim is over. */
@@ -226,7 +223,8 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
   const tell = async (row: T): Promise<void> => {
     failpoint(`${kind}.tell`, nameOf(row));
     const note = await of.tell(row);
-    if (note !== undefined) await noted(ctx, note, claims.get(row) ?? 0);
+    // Unnoted, nobody tells it before its claim is over.
+    if (note !== undefined) await withRetry(note, { until: claims.get(row) ?? 0, isOver: () => isLanding(ctx) });
     if (endsOf(row) > 0) await clearSuspects(ctx.db, kind, [idOf(row)]);
   };
   const pending = new Map(rows.filter((row) => endsOf(row) < aloneAtEnds).map((row) => [row, projectOf(row)]));
@@ -246,18 +244,6 @@ export async function processInHand<T>(ctx: FlowContext, of: InHandWork<T>): Pro
   } finally {
     const suspects = rows.filter((row) => endsOf(row) >= aloneAtEnds);
     if (suspects.length > 0) await tryEach(ctx, of, { claims, suspects, endsOf, tell, lane: `${lane}:alone` });
-  }
-}
-
-/** Notes how something ended, again while the database is away: unnoted, nobody tells it before its claim is over. */
-async function noted(ctx: FlowContext, note: Note, until: number): Promise<void> {
-  for (;;) {
-    try {
-      return await note();
-    } catch (error) {
-      if (!isConnectionLoss(error) || isLanding(ctx) || performance.now() > until) throw error;
-      await sleep(notePauseMs);
-    }
   }
 }
 

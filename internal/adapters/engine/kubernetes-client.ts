@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, type Dispatcher } from 'undici';
 import { AccessError, type ClusterAccess } from './kubernetes-access.ts';
+import { retryAfterOf } from '../../base/net/retry-after.ts';
 import { withoutEnd } from '../../domain/text.ts';
 
 /** The `Status` object that the API answers with where it refuses. */
@@ -240,11 +241,11 @@ export class KubernetesClient {
       } as Dispatcher.RequestOptions);
       if (found.statusCode < 300) return found;
       const text = (await bytesOf(found.body, answerBytesMax)).subarray(0, refusalBytesMax).toString('utf8');
-      const after = Number(found.headers['retry-after']);
+      const after = retryAfterOf(found.headers);
       const status = statusOf(text);
       throw new ApiError(
         found.statusCode,
-        Number.isFinite(after) ? { ...status, details: { retryAfterSeconds: after, ...status.details } } : status,
+        after === undefined ? status : { ...status, details: { retryAfterSeconds: after, ...status.details } },
       );
     });
   }

@@ -31,7 +31,7 @@ import {
   stopReasonOf,
   timeoutText,
 } from './turn-cut.ts';
-import { withRetry } from './with-retry.ts';
+import { withRetry } from '../with-retry.ts';
 import { Transcript } from './transcript.ts';
 import { noteTurn } from './spans.ts';
 

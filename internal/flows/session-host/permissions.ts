@@ -10,7 +10,7 @@ import type { FlowContext } from '../context.ts';
 import { givenSecrets } from './given-secret.ts';
 import type { Mask } from './mask.ts';
 import type { Signal } from './signal.ts';
-import { withRetry } from './with-retry.ts';
+import { withRetry } from '../with-retry.ts';
 import type { Transcript } from './transcript.ts';
 
 const lookMs = 5_000;

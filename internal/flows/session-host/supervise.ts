@@ -26,7 +26,7 @@ import { endSession } from '../sessions/sessions.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { Conversation, type ConversationEnd } from './conversation.ts';
 import { Capped } from './channels.ts';
-import { withRetry } from './with-retry.ts';
+import { withRetry } from '../with-retry.ts';
 import { Parked, withLaunchInHand } from './in-hand.ts';
 import { failureText, launch, ProgramMissing } from './launch.ts';
 import type { Launched, LaunchRequest } from './launching.ts';

@@ -12,7 +12,7 @@ import type { FlowContext } from '../context.ts';
 import { givenSecrets } from './given-secret.ts';
 import type { Mask } from './mask.ts';
 import { Progress } from './progress.ts';
-import { withRetry } from './with-retry.ts';
+import { withRetry } from '../with-retry.ts';
 
 const limits = { flushMs: 400, textChars: 8_000, rows: 64 } as const;
 

@@ -2,7 +2,7 @@
 
 import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
-import { stillTells } from '../repositories/reconciles.ts';
+import { lastTold } from '../repositories/reconciles.ts';
 
 export interface AttentionRow {
   readonly kind: 'held' | 'failed' | 'asks' | 'authorization' | 'doctor';
@@ -30,9 +30,7 @@ export async function readAttention(sql: Sql, projectId: string): Promise<Attent
              coalesce(case when s.condition is not null then s.condition_detail end, run.detail) as detail,
              coalesce(case when s.condition is not null then s.condition_since end, run.finished_at) as since
         from svc.repositories r left join svc.repository_states s on s.repository_id = r.id
-        left join lateral (select id, status, detail, finished_at from svc.reconciles x
-            where repository_id = r.id and status not in ('running', 'superseded') and ${stillTells('x', 's')}
-          order by seq desc limit 1) run on true
+        left join lateral ${lastTold('id, status, detail, finished_at')} run on true
        where r.project_id = $1::uuid and not r.suspended and (s.condition is not null or run.status in ('failed', 'held'))
        order by since desc nulls last limit ${attentionMax})
      union all (select 'asks', 'warning', s.id::text, null, s.agent, s.state, p.title, p.created_at

@@ -3,7 +3,7 @@
 // rows that wait), never by what has happened before.
 
 import type { Sql } from '../store.ts';
-import { stillTells } from '../repositories/reconciles.ts';
+import { lastTold } from '../repositories/reconciles.ts';
 import { unroutedSql, markOf } from '../routing/routing.ts';
 
 /** Of those that wait, so many are counted. */
@@ -63,10 +63,7 @@ async function repositoryStates(sql: Sql): Promise<Gauges['repositories']> {
     `select case when r.suspended then 'suspended' when r.quarantined_commit is not null then 'quarantined'
                  when run.status is null then 'new' when run.status in ('failed', 'held', 'quarantined') then run.status
                  else 'synced' end as state, count(*)::int as count
-       from svc.repositories r left join svc.repository_states s on s.repository_id = r.id left join lateral (
-         select status from svc.reconciles x
-          where repository_id = r.id and status not in ('running', 'superseded') and ${stillTells('x', 's')}
-          order by seq desc limit 1) run on true
+       from svc.repositories r left join svc.repository_states s on s.repository_id = r.id left join lateral ${lastTold('status')} run on true
       group by 1`,
   );
   return rows;

@@ -1,7 +1,7 @@
 // What a doctor looks for among repositories, runs, events, schedules, checks and jobs. Reads only.
 
 import type { Sql } from '../store.ts';
-import { stillTells } from '../repositories/reconciles.ts';
+import { lastTold } from '../repositories/reconciles.ts';
 import { syncParked } from './in-hand.ts';
 import { unroutedSql, markOf } from '../routing/routing.ts';
 
@@ -73,10 +73,7 @@ export async function findTroubles(
   );
   const runs = await sql.query<Troubles['runs'][number]>(
     `select run.id, r.name, run.commit, run.status, run.detail
-       from svc.repositories r left join svc.repository_states s on s.repository_id = r.id cross join lateral (
-         select id, commit, status, detail, condition from svc.reconciles x
-          where repository_id = r.id and status not in ('running', 'superseded') and ${stillTells('x', 's')}
-          order by seq desc limit 1) run
+       from svc.repositories r left join svc.repository_states s on s.repository_id = r.id cross join lateral ${lastTold('id, commit, status, detail, condition')} run
       where r.project_id = $1::uuid and run.status in ('failed', 'held') and run.condition is null order by r.name`,
     scope,
   );

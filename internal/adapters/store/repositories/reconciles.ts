@@ -76,20 +76,21 @@ export async function runningRunNamed(sql: Sql, projectId: string, name: string)
   return (await sql.query<ReconcileRow>(text, [projectId, name], 'running-run-named')).rows[0];
 }
 
-/**
- * SQL of whether a run still says how its repository stands, whose state that is: what could not be read, and is read again,
- * leaves no run that says so.
- */
-export const stillTells = (run: string, state: string): string =>
-  `(${run}.condition is null or ${state}.condition is not null)`;
+/** SQL of whether a run still says how its repository stands: what could not be read, and is read again, leaves no run that says so. */
+const stillTells = '(x.condition is null or s.condition is not null)';
+
+/** SQL of the last run of `svc.repositories r` that has ended and says how it stands, where `s` is its state. */
+export const lastTold = (columns: string): string =>
+  `(select ${columns} from svc.reconciles x
+     where x.repository_id = r.id and x.status not in ('running', 'superseded') and ${stillTells} order by x.seq desc limit 1)`;
 
 /** The latest run of each repository that says how it stands, by repository id; what was overtaken says nothing. */
 export async function lastRuns(sql: Sql, repositoryIds: readonly string[]): Promise<ReadonlyMap<string, ReconcileRow>> {
   const { rows } = await sql.query<ReconcileRow>(
     `select run.* from unnest($1::uuid[]) as wanted (id)
        left join svc.repository_states s on s.repository_id = wanted.id cross join lateral (
-       select ${selected} from svc.reconciles r
-        where r.repository_id = wanted.id and status <> 'superseded' and ${stillTells('r', 's')}
+       select ${selected} from svc.reconciles x
+        where x.repository_id = wanted.id and status <> 'superseded' and ${stillTells}
         order by seq desc limit 1) run`,
     [repositoryIds],
   );

@@ -4,7 +4,7 @@ import * as api from '../../../../schemas/api/reconciles.ts';
 import { countRuns, listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
 import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/repositories/repositories.ts';
 import { originsOfRun } from '../../../flows/sync/sync.ts';
-import { yieldToEventLoop } from '../../../base/concurrency.ts';
+import { takeWholeTurn } from '../../../base/concurrency.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
@@ -36,11 +36,7 @@ export const reconcileRoutes: readonly Route[] = [
     if (found === undefined)
       throw new Fault('not_found', 'reconcile-not-found', `there is no reconcile ${id.slice(0, 64)}`);
     // Of a fleet it is tens of megabytes: reading them and writing them out again are two turns, with others between.
-    if (found.actions.length > manyActions) {
-      // The first ends the turn in which the row came.
-      await yieldToEventLoop();
-      await yieldToEventLoop();
-    }
+    if (found.actions.length > manyActions) await takeWholeTurn();
     const origins = query.origins === 'true' ? await originsOfRun(ctx, found) : undefined;
     return ok({ ...showWholeRun(found), ...(origins !== undefined && { origins }) });
   }),

@@ -16,3 +16,18 @@ test('work that a lost connection keeps failing is given up with its lease, by t
   await assert.rejects(withRetry(work), /the connection is gone/);
   assert.equal(tries, 6);
 });
+
+test('it goes no further than it is told, nor where nobody waits any more', async (t) => {
+  t.mock.method(performance, 'now', () => 1_000);
+  const lost = Object.assign(new Error('the connection is gone'), { code: 'ECONNRESET' });
+  let tries = 0;
+  const work = async (): Promise<void> => {
+    tries += 1;
+    if (tries < 3) throw lost;
+  };
+  await assert.rejects(withRetry(work, { until: 999 }), /the connection is gone/);
+  await assert.rejects(withRetry(work, { isOver: () => true }), /the connection is gone/);
+  assert.equal(tries, 2);
+  await withRetry(work);
+  assert.equal(tries, 3);
+});
