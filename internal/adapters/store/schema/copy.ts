@@ -155,9 +155,14 @@ export async function beginCopyIn(url: string): Promise<UndoCopyIn> {
 async function undoCopyIn(url: string, schemas: readonly string[]): Promise<void> {
   const client = await connect(url);
   try {
-    // As long as the note stands nobody begins anything in it.
+    await client.query('begin');
+    // As long as the note stands nobody begins anything in it; a daemon of a release that does not know the note waits here,
+    // or has begun before it is looked.
+    const [there] = await rowsOf<{ is: boolean }>(client, `select to_regclass('svc.orgs') is not null as is`);
+    if (there?.is === true) await client.query('lock table svc.orgs in access exclusive mode');
     if (!(await isUnfinished(client))) return;
     await client.query(`drop schema if exists ${schemas.join(', ')} cascade`);
+    await client.query('commit');
   } finally {
     await client.end();
   }
