@@ -3,14 +3,14 @@
 
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { type JsonBody, startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc } from '../svc/testkit.ts';
 
 /** Until it holds; what it was last, where it does not. */
@@ -99,5 +99,64 @@ describe('two daemons of one database with two master keys', () => {
     assert.equal(await reasonOf(right), '');
     await until(async () => log.includes('keys.file_restored'));
     await until(async () => /"ready":true[^}]*"msg":"readiness.changed"/.test(log.slice(asked)));
+  });
+});
+
+describe('a next master key that one daemon has and another has not yet', () => {
+  let ahead: TestDaemon;
+  let behind: TestDaemon;
+  before(async () => {
+    ahead = await startTestDaemon();
+    const dataDir = join(ahead.dataDir, 'other');
+    await mkdir(dataDir);
+    const masterKeyFile = join(dataDir, 'keys');
+    await writeFile(masterKeyFile, await readFile(ahead.ctx.config.masterKeyFile), { mode: 0o600 });
+    behind = await startTestDaemon({
+      database: ahead.database,
+      token: ahead.token,
+      dataDir,
+      config: { masterKeyFile },
+    });
+  });
+  after(async () => {
+    await behind?.stop();
+    await ahead?.stop();
+  });
+
+  const rotated = async ({ api }: TestDaemon): Promise<JsonBody> => {
+    assert.equal((await api('POST', '/api/v1/keys/rotate')).status, 202);
+    const asked = async (): Promise<JsonBody> => (await api('GET', '/api/v1/keys')).body;
+    await until(async () => (await asked())['rotation']?.['status'] !== ('running' as unknown));
+    return asked();
+  };
+  const versions = (body: JsonBody) =>
+    (body['versions'] as unknown as { version: number; status: string }[]).map(({ version, status }) => [
+      version,
+      status,
+    ]);
+
+  it('is not retired by a rotation that is asked of the other: it seals, and the rotation behind it goes to it', async () => {
+    assert.ok((await ahead.api('PUT', 'P/secrets/A', { value: 'sealed' })).status < 300);
+    await appendFile(ahead.ctx.config.masterKeyFile, `2:${randomBytes(32).toString('base64')}\n`);
+    await until(
+      async () =>
+        (await reasonOf(ahead)) === '' && versions((await ahead.api('GET', '/api/v1/keys')).body).length === 2,
+    );
+    const early = await rotated(behind);
+    assert.deepEqual(
+      [early['rotation']?.['toVersion'], early['rotation']?.['retired']],
+      [1, []],
+      'nothing is done, and nothing is lost',
+    );
+    assert.equal(await reasonOf(ahead), '');
+    assert.ok((await ahead.api('PUT', 'P/secrets/B', { value: 'sealed' })).status < 300);
+    await writeFile(behind.ctx.config.masterKeyFile, await readFile(ahead.ctx.config.masterKeyFile));
+    await until(async () => (await reasonOf(behind)) === '');
+    const late = await rotated(behind);
+    assert.deepEqual(late['rotation']?.['retired'], [1]);
+    assert.deepEqual(versions(late), [
+      [1, 'retired'],
+      [2, 'current'],
+    ]);
   });
 });

@@ -231,11 +231,13 @@ async function resealBatch(
 async function finish(ctx: FlowContext, rotation: RotationRow, broken: number): Promise<RotationOutcome> {
   const { db, runtime } = ctx;
   const now = runtime.now();
+  const { keyRing } = sealingOf(ctx);
+  const known = keyRing.versions().filter((version) => version !== keyRing.sealer.currentVersion);
   return db.tx(async (tx) => {
     const left = await countStale(tx, rotation.toVersion);
     // Another daemon sealed with an older key meanwhile: it reads the key file within seconds.
     if (left > broken) return 'later';
-    const retired = await retireUnused(tx, rotation.toVersion, now);
+    const retired = await retireUnused(tx, { current: rotation.toVersion, known, now });
     const status = broken === 0 ? 'done' : 'failed';
     const detail =
       broken === 0 ? null : `${broken} stored values do not open and were left as they are; the log has their ids`;

@@ -4,14 +4,7 @@
 // but the writer holds the noted key; whoever starts notes what it holds under the same lock.
 
 import type { Sql } from '../store.ts';
-import { nothingSealedWith } from './keys.ts';
-
-/** One that starts has beaten nowhere yet: it counts for so long after it was seen. The silence after which one is dead. */
-const seenSeconds = 15;
-
-/** SQL: the daemon of the row `h` lives. */
-const livesSql = `(h.seen_at > now() - make_interval(secs => ${seenSeconds}) or exists (
-    select from svc.daemons d where d.id = h.daemon_id and d.beat_at > now() - make_interval(secs => ${seenSeconds})))`;
+import { holderLives, nothingSealedWith } from './keys.ts';
 
 export interface KeyHolder {
   readonly daemonId: string;
@@ -36,12 +29,12 @@ export async function registerKey(tx: Sql, by: KeyHolder, version: number, finge
       where version = $1::int and fingerprint <> $2::bytea
         and ${nothingSealedWith('$1::int')}
         and not exists (select from svc.key_holders h where h.version = $1::int and h.fingerprint <> $2::bytea
-          and not h.refused and h.daemon_id <> $3::uuid and ${livesSql})`,
+          and not h.refused and h.daemon_id <> $3::uuid and ${holderLives})`,
     [version, fingerprint, by.daemonId],
   );
   const { rows } = await tx.query<{ same: boolean }>(
     `with gone as (
-       delete from svc.key_holders h where not ${livesSql} and h.daemon_id <> $3::uuid
+       delete from svc.key_holders h where not ${holderLives} and h.daemon_id <> $3::uuid
      )
      insert into svc.key_holders as k (daemon_id, version, fingerprint, host, pid, refused)
        select $3::uuid, $1::int, $2::bytea, $4::text, $5::int, v.fingerprint <> $2::bytea
@@ -74,9 +67,9 @@ export async function findKeyConflicts(sql: Sql): Promise<KeyConflict[]> {
   const { rows } = await sql.query<KeyConflict>(
     `select h.version, ${holder('h')} as refused, (
          select ${holder('h')} from svc.key_holders h
-           where h.version = o.version and not h.refused and ${livesSql} order by h.seen_at, h.daemon_id limit 1) as holder
+           where h.version = o.version and not h.refused and ${holderLives} order by h.seen_at, h.daemon_id limit 1) as holder
        from svc.key_holders o cross join lateral (select o.*) h
-      where h.refused and ${livesSql} order by h.seen_at, h.daemon_id limit 20`,
+      where h.refused and ${holderLives} order by h.seen_at, h.daemon_id limit 20`,
   );
   return rows;
 }

@@ -55,6 +55,13 @@ export const nothingSealedWith = (version: string): string =>
         `not exists (select from ${table} where key_version = ${version} and ${column} is not null)`,
     )
     .join(' and ');
+/** One that starts has beaten nowhere yet: it counts for so long after it was seen. The silence after which one is dead. */
+const seenSeconds = 15;
+
+/** SQL: the daemon of the row `h` of svc.key_holders lives. */
+export const holderLives = `(h.seen_at > now() - make_interval(secs => ${seenSeconds}) or exists (
+    select from svc.daemons d where d.id = h.daemon_id and d.beat_at > now() - make_interval(secs => ${seenSeconds})))`;
+
 export type SealedUse = keyof typeof sealedTables;
 export const sealedUses = Object.keys(sealedTables) as readonly SealedUse[];
 
@@ -164,16 +171,25 @@ export async function countStale(sql: Sql, current: number): Promise<number> {
   return Number(rows[0]?.n ?? 0);
 }
 
-/** Retires every version but `current` that no row uses. Call in a transaction of its own. The versions retired. */
-export async function retireUnused(tx: Sql, current: number, now: Date): Promise<number[]> {
+/**
+ * Retires every version but `current` that no row uses and that is not to come: one that this daemon does not know (`known`)
+ * and a live one holds is the next, of a key file that has not come everywhere yet. Call in a transaction of its own. The
+ * versions retired.
+ */
+export async function retireUnused(
+  tx: Sql,
+  { current, known, now }: { readonly current: number; readonly known: readonly number[]; readonly now: Date },
+): Promise<number[]> {
   // Waits for writers that have counted a value and not committed yet; the next statement sees their rows.
   await tx.query('select from svc.key_versions where version <> $1::int order by version for update', [current]);
   const { rows } = await tx.query<{ version: number }>(
     `update svc.key_versions k set retired_at = $2::timestamptz
       where k.version <> $1::int and k.retired_at is null
         and ${nothingSealedWith('k.version')}
+        and (k.version = any($3::int[])
+          or not exists (select from svc.key_holders h where h.version = k.version and not h.refused and ${holderLives}))
      returning version`,
-    [current, now],
+    [current, now, known],
   );
   return rows.map((row) => row.version).sort((a, b) => a - b);
 }
