@@ -10,6 +10,7 @@ import {
   countStale,
   endRotation,
   firstOrgId,
+  holdRotation,
   lastRotation,
   type KeyVersionRow,
   listKeyVersions,
@@ -234,6 +235,8 @@ async function finish(ctx: FlowContext, rotation: RotationRow, broken: number): 
   const { keyRing } = sealingOf(ctx);
   const known = keyRing.versions().filter((version) => version !== keyRing.sealer.currentVersion);
   return db.tx(async (tx) => {
+    // Asked for again meanwhile, with a newer key: it goes on to that one.
+    if (!(await holdRotation(tx, rotation))) return 'later';
     const left = await countStale(tx, rotation.toVersion);
     // Another daemon sealed with an older key meanwhile: it reads the key file within seconds.
     if (left > broken) return 'later';

@@ -230,6 +230,21 @@ export async function rotationById(sql: Sql, id: string): Promise<RotationRow | 
   return rows[0];
 }
 
+/**
+ * Locks a rotation until the end of the transaction. False where it has ended, or was taken along to another version
+ * meanwhile.
+ */
+export async function holdRotation(
+  tx: Sql,
+  { id, toVersion }: Pick<RotationRow, 'id' | 'toVersion'>,
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `select from svc.key_rotations where id = $1::uuid and to_version = $2::int and status = 'running' for update`,
+    [id, toVersion],
+  );
+  return rowCount === 1;
+}
+
 export async function lastRotation(sql: Sql): Promise<RotationRow | undefined> {
   const { rows } = await sql.query<RotationRow>(
     `select ${rotation} from svc.key_rotations order by started_at desc, id limit 1`,
