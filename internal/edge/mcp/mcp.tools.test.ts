@@ -138,7 +138,7 @@ describe('tools of the service, through the public door', () => {
     assert.equal(answers.filter((one) => one.created).length, 1);
   });
 
-  it('a spawn of a capped agent becomes a message to its live session, once per key', async () => {
+  it('a spawn of a capped agent becomes a message to its live session, once per key, and is audited as one', async () => {
     const first = (await boss.call('svc_sessions_spawn', { agent: 'single', message: 'first' })).value;
     assert.equal(first['created'], true);
     const session = String(first['sessionId']);
@@ -150,6 +150,19 @@ describe('tools of the service, through the public door', () => {
     assert.deepEqual(
       (messages as unknown as { text: string }[]).map((one) => one.text),
       ['first', 'second'],
+    );
+    const { body } = await bench.daemon.api('GET', `P/audit?subject=${session}`);
+    const items = body['items'] as unknown as { action: string; principal: { id: string }; detail: object }[];
+    assert.deepEqual(
+      items.map(({ action, principal, detail }) => [action, principal.id, detail]),
+      [
+        [
+          'session.messaged',
+          boss.session,
+          { agent: 'single', by: boss.session, decision: 'converted', because: 'slot' },
+        ],
+        ['session.spawned', boss.session, { agent: 'single', revision: 1, by: boss.session }],
+      ],
     );
     const single = await bench.sit(session);
     const self = await single.call('svc_sessions_spawn', { agent: 'single', message: 'me' });

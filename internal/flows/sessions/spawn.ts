@@ -57,7 +57,7 @@ export async function spawnFromSession(
     if (agent === undefined) throw new Fault('not_found', 'agent-not-found', messageOf('noAgent', request.agent));
     const spec = agent.spec as unknown as AgentSpec;
     const holder = spec.concurrency === 1 ? (await slotOf(tx, agent.id)).sessionId : null;
-    if (holder !== null) return convert(ctx, tx, caller, { holder, message, idempotencyKey });
+    if (holder !== null) return convert(ctx, tx, caller, { actor, agent: agent.name, holder, message, idempotencyKey });
     await requireSpawn(ctx, tx, caller.sessionId);
     const id = timeOrderedId(ctx.runtime);
     await createSessions(ctx, tx, [childOf(caller, { id, agent, spec }, request)]);
@@ -104,9 +104,12 @@ async function convert(
   ctx: FlowContext,
   tx: RoutingTx,
   caller: ToolCaller,
-  spawn: { readonly holder: string; readonly message: string; readonly idempotencyKey?: string | undefined },
+  spawn: Pick<SpawnRequest, 'agent' | 'message' | 'idempotencyKey'> & {
+    readonly actor: Actor;
+    readonly holder: string;
+  },
 ): Promise<Spawned> {
-  const { holder, message, idempotencyKey } = spawn;
+  const { actor, agent, holder, message, idempotencyKey } = spawn;
   if (holder === caller.sessionId) {
     const text = `Agent ${caller.agent} has one session at a time, and that is this one: a session does not message itself.`;
     throw new Fault('conflict', 'own-session', text);
@@ -115,6 +118,16 @@ async function convert(
   if (idempotencyKey !== undefined) {
     await noteConverted(tx, { parentId: caller.sessionId, key: idempotencyKey, sessionId: holder });
   }
+  const { project } = caller;
+  await recordAudit(tx, {
+    orgId: project.orgId,
+    projectId: project.id,
+    principal: actor,
+    action: 'session.messaged',
+    subject: { kind: 'Session', name: holder },
+    // In the words of an event's route that came to the same.
+    detail: { agent, by: caller.sessionId, decision: 'converted', because: 'slot' },
+  });
   await wakeSession(tx, holder);
   return { sessionId: holder, created: false };
 }
