@@ -4,6 +4,7 @@ import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { applyAgents, bindingsOf, codehostDoor, emittedBy, routesOf, settled } from '../routing/routing-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';
+import { eventually } from './host-crash-testkit.ts';
 
 let daemon: TestDaemon;
 let arrive: Awaited<ReturnType<typeof codehostDoor>>;
@@ -95,6 +96,35 @@ test('what a session held when it failed passes to whoever takes its slot first'
       ['updated', third, { phase: 'on' }],
       ['updated', fourth, { phase: 'on' }],
       ['updated', fourth, { phase: 'on' }],
+    ],
+  );
+});
+
+test('what waits for the one that replaces a failed session is released once nobody does', async () => {
+  const { db } = daemon.ctx;
+  const on = (action: string, more: object): object => ({
+    event: `codehost.pull_request.${action}`,
+    routing: { kind: 'bind', target: 'codehost.pull_request', ...more },
+  });
+  const warden = (more: object): object => ({
+    concurrency: 1,
+    bindings: { 'codehost.pull_request': { lifecycle: 'held', eventContext: { unbound: { phase: 'off' } } } },
+    triggers: [on('opened', { onUnmatched: 'spawn' }), on('closed', { release: true })],
+    ...more,
+  });
+  await applyAgents(daemon.api, { warden: warden({ replace: 'auto' }) });
+  const held = async () => (await bindingsOf(db, 'warden')).map(({ session, state }) => [session, state]);
+  await pull('opened', 11);
+  await fail((await held())[0]?.[0] ?? '');
+  assert.deepEqual(await held(), [[null, 'active']]);
+  await applyAgents(daemon.api, { warden: warden({}) });
+  await eventually('it is released', async () => (await held())[0]?.[1] === 'released');
+  await settled(db);
+  assert.deepEqual(
+    (await emittedBy(db, 'warden')).map(({ key, binding: { eventContext } }) => [key.split('.').at(-1), eventContext]),
+    [
+      ['bound', null],
+      ['unbound', { phase: 'off' }],
     ],
   );
 });

@@ -1,5 +1,6 @@
 // What an agent leaves when it is gone: its live sessions are archived, since nothing can be delivered to them any more and
-// nobody would end them, and its claims are released, since nobody can take them over.
+// nobody would end them, and its claims are released, since nobody can take them over; so is what waits for the one that
+// replaces a failed session, once none is to come.
 
 import { orphanedClaims } from '../../adapters/store/routing/binding-reads.ts';
 import { unlessBusy } from '../../adapters/store/routing/project-lock.ts';

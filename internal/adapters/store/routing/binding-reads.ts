@@ -56,7 +56,10 @@ export async function bindingById(sql: Sql, projectId: string, id: string): Prom
   return rows[0];
 }
 
-/** Claims that wait for a session of an agent that is gone, oldest first. */
+/**
+ * Claims that wait for a session that will not come, oldest first: of an agent that is gone, and what a slot's session held
+ * when it failed, of an agent whose slots nobody fills again by now, or whose slot was filled meanwhile.
+ */
 export async function orphanedClaims(
   sql: Sql,
   limit: number,
@@ -65,7 +68,9 @@ export async function orphanedClaims(
 ): Promise<{ readonly id: string; readonly projectId: string }[]> {
   const { rows } = await sql.query<{ id: string; projectId: string }>(
     `select b.id, b.project_id as "projectId" from svc.bindings b
-      where b.session_id is null and b.state = 'active' and not exists (select from svc.agents a where a.id = b.agent_id)
+      where b.session_id is null and b.state = 'active' and not exists (
+          select from svc.agents a where a.id = b.agent_id and (b.continuity = 'agent' or (a.spec ->> 'replace' = 'auto'
+            and not exists (select from svc.sessions s where s.agent_id = a.id and s.live))))
         and b.project_id <> all($2::uuid[]) order by b.id limit $1::int`,
     [limit, except],
     'orphaned-claims',
