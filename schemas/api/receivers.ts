@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { conditionsList } from '../../internal/domain/notification.ts';
-import { dryRun, dryRunQuery, json, projectPath, reasonBody, timestamp } from './common.ts';
+import { dryRun, dryRunQuery, json, projectPath, reasonBody, storable, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery } from './operation.ts';
 
 const condition = v.picklist(conditionsList);
@@ -40,11 +40,11 @@ const settings = {
   /** Of chat: the name of a chat connection. */
   connection: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(128))),
   /** Of chat: the id of a channel. */
-  channel: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(200))),
+  channel: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(200), storable)),
   /** Of webhook. */
-  url: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(4096))),
+  url: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(4096), storable)),
 };
-const secret = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
+const secret = v.pipe(v.string(), v.minLength(1), v.maxLength(4096), storable);
 
 const common = { tag: 'notifications', scope: 'project' } as const;
 const read = { ...common, method: 'GET', permission: 'receivers:read' } as const;

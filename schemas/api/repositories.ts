@@ -20,7 +20,7 @@ const name = v.pipe(
   // A name of dots alone is a step in a path, and no address would lead to it.
   v.regex(/^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-, not only dots'),
 );
-const url = v.pipe(v.string(), v.minLength(1), v.maxLength(2048));
+const url = v.pipe(v.string(), v.minLength(1), v.maxLength(2048), storable);
 const shortCommit = v.pipe(
   v.string(),
   v.regex(/^(folder:)?[0-9a-fA-F]{4,64}$/, 'Expected a commit id, or four and more signs of its beginning'),

@@ -126,9 +126,13 @@ describe('requests that say what they should not', () => {
     const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q';
     const repository = { name: 'odd', path: '/srv/none' };
     const apply = { files: [{ path: '.svc/agents/a.yaml', content: 'name: default' }] };
+    const receiver = { name: 'odd', kind: 'webhook' };
+    const chat = { provider: 'chat', name: 'chat', credentials: { signingSecret: 'sign' } };
+    assert.equal((await daemon.api('POST', 'P/connections', chat)).status, 201);
     for (const half of ['\ud800', '\udc00x', '\0']) {
       for (const [method, path, body] of [
         ['POST', 'P/repositories', { ...repository, path: `/srv/${half}` }],
+        ['POST', 'P/repositories', { name: 'odd', url: `https://git.example/${half}` }],
         ['POST', 'P/repositories', { ...repository, branch: half }],
         ['POST', 'P/repositories', { ...repository, root: half }],
         ['POST', 'P/repositories', { ...repository, context: { a: half } }],
@@ -136,6 +140,9 @@ describe('requests that say what they should not', () => {
         ['POST', 'P/repositories', { ...repository, verify: { keys: [`${key} ${half}`] } }],
         ['POST', 'P/apply', { ...apply, context: { a: half } }],
         ['PATCH', 'P', { approvers: { chat: [half] } }],
+        ['POST', 'P/receivers', { ...receiver, url: `https://told.example/${half}` }],
+        ['POST', 'P/receivers', { ...receiver, url: 'https://told.example/', secret: `key ${half}` }],
+        ['POST', 'P/receivers', { name: 'odd', kind: 'chat', connection: 'chat', channel: `C1${half}` }],
         ['PUT', 'P/secrets/s', { value: 'v', injection: { hosts: ['a.test'], header: 'x', format: `{value}${half}` } }],
       ] as const) {
         const answer = await daemon.api(method, path, body);
