@@ -25,6 +25,52 @@ function hasMoreParts(value: unknown): boolean {
   return false;
 }
 
+/** Names that the schema library leaves out of every map, for fear of whoever assigns them. */
+const leftOut = ['__proto__', 'constructor', 'prototype'];
+
+interface Looked {
+  typed: boolean;
+  value: object;
+  issues?: [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]] | undefined;
+}
+type KeySchema = v.BaseSchema<string, string, v.BaseIssue<unknown>>;
+
+/** The schema of a map in which such a name is one as any other: what it has is held against the same rules, and kept. */
+export function mapOf<const K extends KeySchema, const V extends v.GenericSchema>(
+  key: K,
+  value: V,
+): v.RecordSchema<K, V, undefined> {
+  const schema = v.record(key, value);
+  return {
+    ...schema,
+    '~run': (dataset: v.UnknownDataset, config: v.Config<v.BaseIssue<unknown>>) => {
+      const input = dataset.value as { readonly [name: string]: unknown };
+      const read = schema['~run'](dataset, config);
+      const looked = read as Looked;
+      for (const name of typeof input === 'object' && input !== null ? leftOut : []) {
+        if (!Object.hasOwn(input, name) || (looked.issues !== undefined && config.abortEarly === true)) continue;
+        const held = {
+          key: key['~run']({ value: name }, config),
+          value: value['~run']({ value: input[name] }, config),
+        };
+        for (const origin of ['key', 'value'] as const) {
+          const at = { type: 'object', origin, input, key: name, value: input[name] } as const;
+          for (const { path = [], ...issue } of held[origin].issues ?? []) {
+            looked.issues = [...(looked.issues ?? []), { ...issue, path: [at, ...path] }] as NonNullable<
+              Looked['issues']
+            >;
+          }
+          looked.typed &&= held[origin].typed;
+        }
+        // An assignment would set what the name means to the language.
+        const member = { value: held.value.value, enumerable: true, writable: true, configurable: true };
+        Object.defineProperty(looked.value, name, member);
+      }
+      return read;
+    },
+  };
+}
+
 /**
  * The schema of a map, which takes at most so many keys. One with more is refused before any of them is looked at, for what
  * looks at a key is slower than what sent it.

@@ -4,7 +4,7 @@
 import { uuid } from '../internal/domain/uuid.ts';
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { parseOutside } from './parse.ts';
+import { mapOf, parseOutside } from './parse.ts';
 import { outsideInputs } from './tool-input-outside.ts';
 import { page, said, word } from './tool-input-parts.ts';
 import { secretDescription, secretName, secretValue } from './secret.ts';
@@ -29,7 +29,7 @@ function isShallow(value: unknown): boolean {
 }
 const object = (what: string, bytesMax = contextBytesMax) =>
   v.pipe(
-    v.record(v.string(), v.unknown()),
+    mapOf(v.string(), v.unknown()),
     v.check((value) => isShallow(value), `Expected at most ${nestingMax} levels of nesting`),
     v.check(
       (value) => !isShallow(value) || JSON.stringify(value).length <= bytesMax,

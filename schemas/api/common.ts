@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { isStorable } from '../../internal/domain/text.ts';
-import { withKeysMax } from '../parse.ts';
+import { mapOf, withKeysMax } from '../parse.ts';
 import { named, type Shape } from './operation.ts';
 
 export const orgPath = '/api/v1/orgs/:org';
@@ -44,7 +44,7 @@ export const owner = named(
 
 /** Context variables of a tree; numbers and booleans are taken as in a document's own `variables`. */
 export const contextVariables = withKeysMax(
-  v.record(
+  mapOf(
     v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
     v.union([v.pipe(v.string(), storable), v.number(), v.boolean()]),
   ),

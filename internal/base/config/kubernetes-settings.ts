@@ -3,6 +3,7 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
+import { mapOf } from '../../../schemas/parse.ts';
 import { ConfigError } from './file.ts';
 
 /** A name as the cluster takes one. */
@@ -32,7 +33,7 @@ export const KubernetesSection = v.strictObject({
   /** Where pods find this daemon, with `wire: dial`. */
   dial: v.optional(v.strictObject({ listen: v.optional(Place), address: v.optional(Place) })),
   /** Pools of agent-sandbox by preset. */
-  warmPools: v.optional(v.record(v.string(), Name), {}),
+  warmPools: v.optional(mapOf(v.string(), Name), {}),
   /** `required`: no launch where anything but its channels answers from inside. */
   fence: v.optional(v.picklist(['preferred', 'required']), 'preferred'),
 });

@@ -20,6 +20,11 @@ test('Docker is reached over a socket, or a host with certificates; on loopback 
   });
 });
 
+test('a preset may be called what it is', () => {
+  const { presets } = sandboxesSettings({ sandboxes: { presets: { prototype: { image: 'trial:1' } } } }, '/etc/svc');
+  assert.equal(presets['prototype']?.image, 'trial:1');
+});
+
 test('a setting of Docker that cannot be used is named', () => {
   const wrong: readonly (readonly [object, RegExp])[] = [
     [{}, /^sandboxes\.docker cannot be used: it takes a socket or a host$/],

@@ -3,6 +3,7 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
+import { mapOf } from '../../../schemas/parse.ts';
 import type { ResourceLimits } from '../../domain/catalog.ts';
 import { entryShape, isEntry, entriesMax } from '../../domain/host-entry.ts';
 import { type SandboxProviderName, sandboxProviders } from '../../domain/sandbox.ts';
@@ -56,7 +57,7 @@ const Docker = v.pipe(
   ),
 );
 const Section = v.strictObject({
-  presets: v.optional(v.record(Name, Preset), {}),
+  presets: v.optional(mapOf(Name, Preset), {}),
   /** Where mounts without a connection are cloned from: `<base>/<owner>/<name>.git`; default the code host. */
   gitBaseUrl: v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(isHttpAddress, 'not an http or https address'))),
   /** Home and work of sessions that are not loaded, for another daemon: at most so many megabytes each, packed (0: none), and so many days. */

@@ -243,6 +243,13 @@ describe('what a session binds, follows and observes, through real routing', () 
     assert.match((await worker.call('svc_secrets_create', secret)).text, /^invalid-input: description: Expected text/);
   });
 
+  it('keeps notes that are called like parts of the language', async () => {
+    const worker = await bench.start('child');
+    const context = { constructor: 'who built it', prototype: 2, plain: true };
+    const { value, text } = await worker.call('svc_bind', { target: { type: 'tracker.issue', key: 'named' }, context });
+    assert.deepEqual(value['context'], context, text);
+  });
+
   it('a thread that is followed is heard by attributedSessions and bind routes, until it is left', async () => {
     const reply = (text: string): object => ({ type: 'message', text, ts: '700.2', thread_ts: '700' });
     const where = { '$.svc.authored': false };

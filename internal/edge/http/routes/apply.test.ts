@@ -121,6 +121,11 @@ test('what imports name outside .svc/ comes from the files given, or is missing'
     context: { team: 1.1 },
   });
   assert.deepEqual(counted.body.actions[0]?.changes, [{ path: 'systemPrompt', from: 'for ops', to: 'for 1.1' }]);
+  const odd = file('shared/base.yaml', 'systemPrompt: "{{ $constructor }} {{ $__proto__ }}"\n');
+  const context: unknown = JSON.parse('{"constructor":"who built it","__proto__":"of what"}');
+  const named = await apply([importing, odd], { context, dryRun: true });
+  assert.equal(named.status, 200, JSON.stringify(named.body));
+  assert.equal(Object(named.body.actions[0]?.changes[0]).to, 'who built it of what');
   const missing = await apply([importing]);
   assert.deepEqual([missing.status, missing.body.diagnostics[0]?.code], [422, 'import-missing']);
   const template = await apply([agent('c', 'imports: "@acme/none/base.yaml"\n')]);
