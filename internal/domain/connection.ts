@@ -22,6 +22,9 @@ export const isUsable = (status: ConnectionStatus): boolean => usableStatuses.in
 /** Whether deliveries are taken: also while nothing may be done outside, for it is they that tell of its end. */
 export const isListening = (status: ConnectionStatus): boolean => status !== 'inactive' && status !== 'disabled';
 
+/** Settings by which a provider is asked: others change nothing that it could refuse. */
+export const askedBy = ['apiUrl', 'appId', 'installationId'] as const;
+
 /** By provider, the option of the command line that gives what its calls are made with. */
 const keyOptions: ReadonlyMap<string, string> = new Map([
   ['codehost', '--private-key-file'],

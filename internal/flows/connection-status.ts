@@ -7,7 +7,8 @@ import { enqueueResyncs } from '../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../adapters/store/store.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import { retryReports } from '../adapters/store/sessions/checks.ts';
-import { type ConnectionStatus, isUsable } from '../domain/connection.ts';
+import type { SealedConnection } from '../adapters/store/secrets/credentials.ts';
+import { askedBy, type ConnectionStatus, isUsable } from '../domain/connection.ts';
 import type { Actor, FlowContext } from './context.ts';
 import { endedTheProcess } from './in-hand.ts';
 
@@ -26,6 +27,8 @@ export interface StatusChange {
   /** Only from one of these, and where `fromReasons` is given, only where one of them is the reason. */
   readonly from?: readonly ConnectionStatus[];
   readonly fromReasons?: readonly string[];
+  /** What the provider was asked with: where the connection is set up otherwise by now, the answer says nothing of it. */
+  readonly asked?: Pick<SealedConnection, 'config' | 'sealed'>;
   readonly dedupHash?: Buffer | null;
 }
 
@@ -39,7 +42,11 @@ export async function changeStatus(ctx: FlowContext, tx: Sql, change: StatusChan
   const { connection, to, reason } = change;
   const now = ctx.runtime.now();
   const { from, fromReasons } = change;
-  const before = await setConnectionStatus(tx, { id: connection.id, to, reason, from, fromReasons, now });
+  const asked = change.asked && {
+    config: Object.fromEntries(askedBy.map((key) => [key, change.asked?.config[key] ?? null])),
+    sealed: change.asked.sealed,
+  };
+  const before = await setConnectionStatus(tx, { id: connection.id, to, reason, from, fromReasons, asked, now });
   if (before === undefined) return undefined;
   const id = await recordStatusChange(ctx, tx, { ...change, what: keyOf(before, to), before });
   if (isUsable(before) !== isUsable(to)) {

@@ -199,7 +199,11 @@ async function noteRefusal(
   if (to === undefined) return;
   const said = { to, ...(isKey && { reason: 'credential-refused' }) } as const;
   await ctx.db.tx((tx) =>
-    changeStatus(ctx, tx, { connection, ...said, from: ['active', 'degraded'], actor: serviceActor('codehost') }),
+    changeStatus(ctx, tx, {
+      ...{ connection, asked: connection, actor: serviceActor('codehost') },
+      ...said,
+      from: ['active', 'degraded'],
+    }),
   );
 }
 
@@ -210,7 +214,8 @@ async function noteMinted(ctx: FlowContext, connection: SealedConnection): Promi
     from: ['degraded'],
     fromReasons: ['credential-refused', 'unavailable', 'provider-unavailable'],
   } as const;
-  await ctx.db.tx((tx) => changeStatus(ctx, tx, { connection, to: 'active', ...was, actor: serviceActor('codehost') }));
+  const said = { connection, asked: connection, to: 'active', actor: serviceActor('codehost') } as const;
+  await ctx.db.tx((tx) => changeStatus(ctx, tx, { ...said, ...was }));
 }
 
 function mintFault(

@@ -115,7 +115,7 @@ export async function checkConnection(
     if (verdict !== undefined) await noteChecked(tx, connection.id, ctx.runtime.now(), verdict.observed);
     if (verdict?.to !== undefined && !isOff) {
       const { to, reason } = verdict;
-      await changeStatus(ctx, tx, { connection, to, reason, actor });
+      await changeStatus(ctx, tx, { connection, asked: connection, to, reason, actor });
     }
   });
   return shown(ctx, project, name);

@@ -7,14 +7,12 @@ import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { settingsTable } from '../../../schemas/connection.ts';
+import { askedBy } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type JsonObject } from '../../domain/json.ts';
 import { changeStatus } from '../connection-status.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { checkInstallation, known, shown, type Verdict } from './check.ts';
-
-/** Settings by which a code host is asked: others change nothing that it could refuse. */
-const asked = ['apiUrl', 'appId', 'installationId'];
 
 /**
  * Changes the settings that are given, null taking one away. Throws Fault `not_found`; `invalid` for a setting of another
@@ -74,7 +72,7 @@ async function verdictOf(
   connection: SealedConnection,
   config: JsonObject,
 ): Promise<Verdict | undefined> {
-  if (connection.provider !== 'codehost' || !asked.some((key) => key in config)) return undefined;
+  if (connection.provider !== 'codehost' || !askedBy.some((key) => key in config)) return undefined;
   const verdict = await checkInstallation(ctx, connection, null);
   const refuse = (code: string, message: string): Fault =>
     new Fault('unprocessable', code, `${message}; nothing was changed`);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startPlanBench } from '../plans/plans-testkit.ts';
-import { agentFile, syncNow, word } from './sync-testkit.ts';
+import { agentFile, syncNow, until, word } from './sync-testkit.ts';
 
 test('a repository is read by the installation that its connection names now, not by the one before', async (t) => {
   const bench = await startPlanBench();
@@ -21,5 +21,30 @@ test('a repository is read by the installation that its connection names now, no
   assert.equal(edited.status, 200, JSON.stringify(edited.body));
   const commit = await repo.git.commit({ '.svc/agents/second.yaml': agentFile('moved-second') });
   const run = await syncNow(daemon, 'moved');
+  assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', commit], JSON.stringify(run));
+});
+
+test('what the code host says of the installation before, behind the change, is not said of the one that is named now', async (t) => {
+  const bench = await startPlanBench();
+  t.after(() => bench.stop());
+  const { sim, daemon } = bench;
+  const repo = await bench.follow('late');
+  await bench.quiet();
+  let isAsked = false;
+  sim.fault = ({ path }) => {
+    if (!path.includes('/installations/1/')) return null;
+    isAsked = true;
+    return { kind: 'slow', delayMs: 1_500 };
+  };
+  await daemon.ctx.db.query('delete from svc.installation_tokens');
+  await bench.pull(repo, { branch: 'topic', files: { '.svc/agents/third.yaml': agentFile('late-third') } });
+  await until('the old installation to be asked for a token', async () => isAsked);
+  sim.installationId = '7';
+  const edited = await daemon.api('PATCH', 'P/connections/hub', { config: { installationId: '7' } });
+  assert.equal(edited.status, 200, JSON.stringify(edited.body));
+  await until('its answer to be heard', async () => bench.log().includes('plan.not_told'));
+  assert.equal((await daemon.api('GET', 'P/connections/hub')).body['status'], 'active');
+  const commit = await repo.git.commit({ '.svc/agents/second.yaml': agentFile('late-second') });
+  const run = await syncNow(daemon, 'late');
   assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', commit], JSON.stringify(run));
 });

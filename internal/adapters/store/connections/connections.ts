@@ -146,7 +146,10 @@ export async function connectionsByIds(sql: Sql, ids: readonly string[]): Promis
   return new Map(rows.map(({ id, config }) => [id, config]));
 }
 
-/** Sets a status and its reason; the status before it, undefined where it has both already or has none of `from`. */
+/**
+ * Sets a status and its reason; the status before it, undefined where it has both already, has none of `from`, or is not set up
+ * as it was `asked` with.
+ */
 export async function setConnectionStatus(
   tx: Sql,
   at: {
@@ -156,6 +159,8 @@ export async function setConnectionStatus(
     readonly from: readonly ConnectionStatus[] | undefined;
     /** Only where it has its status for one of these. */
     readonly fromReasons: readonly string[] | undefined;
+    /** Settings, null for one that it had not, and the sealed credentials. */
+    readonly asked: { readonly config: JsonObject; readonly sealed: Buffer | null } | undefined;
     readonly now: Date;
   },
 ): Promise<ConnectionStatus | undefined> {
@@ -163,10 +168,15 @@ export async function setConnectionStatus(
     `with held as (select id, status, reason from svc.connections where id = $1::uuid
         and (status <> $2::text or reason is distinct from $3::text) and ($4::text[] is null or status = any($4::text[]))
         and ($6::text[] is null or reason = any($6::text[]))
+        and ($7::jsonb is null or (sealed_credentials is not distinct from $8::bytea and not exists (
+          select from jsonb_each($7::jsonb) a where coalesce(config -> a.key, 'null') <> a.value)))
         for update)
      update svc.connections c set status = $2::text, reason = $3::text, updated_at = $5::timestamptz
        from held where c.id = held.id returning held.status as before`,
-    [at.id, at.to, at.reason ?? null, at.from ?? null, at.now, at.fromReasons ?? null],
+    [
+      ...[at.id, at.to, at.reason ?? null, at.from ?? null, at.now, at.fromReasons ?? null],
+      ...[at.asked === undefined ? null : JSON.stringify(at.asked.config), at.asked?.sealed ?? null],
+    ],
   );
   return rows[0]?.before;
 }
