@@ -3,6 +3,7 @@
 // in the same transaction.
 
 import { agentByName, type AgentRow, deleteAgents } from '../adapters/store/resources/agents.ts';
+import { wishConflicting } from '../adapters/store/repositories/resyncs.ts';
 import { inApply } from '../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../adapters/store/store.ts';
@@ -70,6 +71,7 @@ export async function deleteAgent(
     requireVersion(condition, agent.revision);
     await deleteAgents(tx, [agent.id]);
     await deleteUnusedGenerated(tx, project.id);
+    await wishConflicting(tx, { projectId: project.id, except: null, names: [name] });
     await audit(tx, project, { actor, action: 'agent.deleted', kind: 'Agent', name });
   });
 }
@@ -114,6 +116,7 @@ export async function deleteEndpoint(ctx: FlowContext, project: ProjectRef, name
   await inApply(ctx.db, project.id, async (tx) => {
     const row = await requireUnused(ctx, tx, project, name);
     await deleteEndpointRow(tx, row.id);
+    await wishConflicting(tx, { projectId: project.id, except: null, names: [name] });
     await audit(tx, project, { actor, action: 'endpoint.deleted', kind: 'Endpoint', name });
   });
 }

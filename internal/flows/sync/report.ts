@@ -17,11 +17,12 @@ import {
   updateRepository,
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
-import { wishFailing } from '../../adapters/store/repositories/resyncs.ts';
+import { wishConflicting, wishFailing } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { noteOnboarded } from '../../adapters/store/tenancy/tenancy.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
+import type { Action } from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
@@ -103,10 +104,18 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
     ...(repository !== undefined && { subject: { kind: 'Repository', name: repository } }),
     detail: { operationId: request.operationId, commit: request.commit, counts: { ...set?.counts } },
   });
-  // Another repository may have failed for want of an endpoint that is there now.
-  const { owner } = request;
+  // Another repository may have failed for want of an endpoint that is there now, or over what this owner has let go.
+  const { projectId, owner } = request;
   const except = owner.kind === 'repository' ? owner.repositoryId : null;
-  if ((set?.writes.endpoints.length ?? 0) > 0) await wishFailing(tx, { projectId: request.projectId, except });
+  if ((set?.writes.endpoints.length ?? 0) > 0) await wishFailing(tx, { projectId, except });
+  else await wishConflicting(tx, { projectId, except, names: (set?.actions ?? []).flatMap(letGo) });
+}
+
+/** The name of what an action takes from its owner, or makes other than others may have it. */
+function letGo({ op, kind, name, changes }: Action): string[] {
+  const isOther = (path: string): boolean => path === 'environment' || path === 'identity';
+  const isFree = kind === 'Agent' ? changes.some(({ path }) => isOther(path)) : op === 'update';
+  return op === 'delete' || isFree ? [name] : [];
 }
 
 /** Once, with the first apply that completes: before it there is no trigger that could hear of it. */

@@ -1,9 +1,10 @@
-// Wishes for the repositories that a change of secrets, connections or endpoints may heal or switch on, set-wise. Rows are
+// Wishes for the repositories that a change of secrets, connections, endpoints or owners may heal or switch on, set-wise. Rows are
 // taken in the order of their ids, so that two such changes never wait for each other in a circle; `for key share` waits for
 // what is being removed just now, and leaves it out once it is gone.
 
 import type { Sql } from '../store.ts';
 import { asksForMore, wishChannel } from './polls.ts';
+import { lastTold } from './reconciles.ts';
 
 const wished = `insert into svc.repository_polls as p (repository_id, next_at, wanted)
   select id, now(), 'resync' from due
@@ -44,6 +45,29 @@ export async function wishFailing(
         order by r.id for key share of r)
      ${wished}`,
     [scope.projectId, scope.except],
+  );
+  if (rowCount > 0) await tx.query(`select svc.tell('${wishChannel}', '')`);
+}
+
+/** Codes of what stands in an author's way that another owner has; their messages name it, and the agents that use it. */
+const conflicts = ['owner-conflict', 'resource-conflict', 'endpoint-auth-conflict'];
+
+/** The same for those that failed over something of these names, which another has given up or changed. */
+export async function wishConflicting(
+  tx: Sql,
+  scope: { readonly projectId: string; readonly except: string | null; readonly names: readonly string[] },
+): Promise<void> {
+  if (scope.names.length === 0) return;
+  const { rowCount } = await tx.query(
+    `with due as (
+       select r.id from svc.repositories r join svc.repository_states s on s.repository_id = r.id
+         cross join lateral ${lastTold('status, diagnostics')} last
+        where r.project_id = $1::uuid and not r.suspended and r.id is distinct from $2::uuid and last.status = 'failed'
+          and exists (select from jsonb_array_elements(last.diagnostics) d where d ->> 'code' = any($4::text[])
+            and regexp_split_to_array(d ->> 'message', '[ ,()]+') && $3::text[])
+        order by r.id for key share of r)
+     ${wished}`,
+    [scope.projectId, scope.except, scope.names, conflicts],
   );
   if (rowCount > 0) await tx.query(`select svc.tell('${wishChannel}', '')`);
 }
