@@ -11,7 +11,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { recordWith } from '../../adapters/store/events/event-bodies.ts';
 import { agentUsernames, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
-import { forgetWish, repositoriesOfPull, wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
+import { endWish, repositoriesOfPull, wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { notePullDelivery } from '../../adapters/store/repositories/pull-polls.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
@@ -246,7 +246,8 @@ async function askForPlans(tx: Sql, connection: SealedConnection, pull: codehost
   for (const { id, branch, plan } of await repositoriesOfPull(tx, connection.projectId, { ...pull, fullName: lower })) {
     await notePullDelivery(tx, id, now);
     const isElsewhere = (branch ?? pull.defaultBranch) !== pull.base;
-    if (!pull.isOpen || isElsewhere) await forgetWish(tx, { repositoryId: id, number, at });
+    const ended = !pull.isOpen ? 'over' : isElsewhere ? 'elsewhere' : undefined;
+    if (ended !== undefined) await endWish(tx, { repositoryId: id, number, at, ended });
     else if (!pull.isFork || plan.forks === true) {
       await wishPlan(tx, { repositoryId: id, number, fullName, head, at });
     }

@@ -11,6 +11,7 @@ import type { Permissions } from '../installation-token.ts';
 import { whereOf } from './comment.ts';
 import { contextName, codehostCallOf, writeOnce } from './hub.ts';
 import { digestOf } from './shapes.ts';
+import type { PullEnd } from '../../adapters/store/repositories/pull-plans.ts';
 import type { PlanPublication } from './publication.ts';
 import { diagnosticText, headline, type PullText, summaryText } from './text.ts';
 import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
@@ -30,6 +31,28 @@ export async function dropOldCheck(publication: PlanPublication): Promise<void> 
     );
   }
   await publication.save({ checkHead: row.head, checkId: null, checkAnnotated: 0, checkDone: false });
+}
+
+const ends = {
+  over: { conclusion: 'cancelled', title: 'Over', summary: 'The pull request was closed before its plan was told.' },
+  elsewhere: {
+    conclusion: 'neutral',
+    title: 'To be merged elsewhere',
+    summary: 'The pull request is not to be merged into the branch that is followed.',
+  },
+} as const;
+
+/** Ends the check of a pull request that is told nothing more; true where there was one to end. */
+export async function endCheck(publication: PlanPublication, ended: PullEnd): Promise<boolean> {
+  const { row } = publication;
+  // What was concluded stays with what is over, and says nothing of another branch.
+  if (row.checkId === null || (row.checkDone && ended === 'over')) return false;
+  const { conclusion, ...output } = ends[ended];
+  await permitted(publication, () =>
+    change(publication, { status: 'completed', conclusion, output }, row.checkAnnotated),
+  );
+  await publication.save({ checkId: null, checkAnnotated: 0, checkDone: false, sequence: row.sequence + 1 });
+  return true;
 }
 
 /** Begins the check where there is none, and with `text` concludes it. Does nothing where the connection may not. */
@@ -131,8 +154,8 @@ async function change(publication: PlanPublication, body: JsonObject, annotation
 }
 
 function conclusionOf(text: PullText): 'success' | 'neutral' | 'failure' {
-  if (text.kind === 'untouched') return 'success';
-  if (text.kind === 'unread' || text.plan.result.status === 'failed') return 'failure';
+  if (text.kind !== 'plan') return text.kind === 'unread' ? 'failure' : 'success';
+  if (text.plan.result.status === 'failed') return 'failure';
   return text.plan.result.held === undefined ? 'success' : 'neutral';
 }
 

@@ -86,6 +86,65 @@ describe('a pull request', () => {
     assert.deepEqual(commentsOf(repo, number), []);
   });
 
+  it('that is closed before its plan was told leaves no check under way, and has one where it is opened again', async () => {
+    const repo = await bench.follow('closed');
+    await bench.quiet();
+    bench.sim.fault = ({ path, method }) =>
+      method === 'GET' && /\/issues\/\d+\/comments$/.test(path) ? { kind: 'status', status: 502 } : null;
+    const { number } = await bench.pull(repo, {
+      branch: 'topic',
+      files: { '.svc/agents/second.yaml': agentFile('closed-second') },
+    });
+    await until('the first try to be over', async () => {
+      const { rows } = await bench.daemon.ctx.db.query(
+        'select from svc.pull_plans where attempts > 0 and claimed_by is null and check_id is not null',
+      );
+      return rows.length > 0;
+    });
+    const states = () =>
+      repo.checks.map(({ fields }) => `${String(fields['status'])} ${String(fields['conclusion'] ?? '')}`);
+    assert.deepEqual(states(), ['in_progress ']);
+    const issue = issueOf(repo, number);
+    const move = async (state: 'open' | 'closed', seconds: number, action: string): Promise<void> => {
+      const at = new Date(Date.parse(issue.created) + seconds * 1_000).toISOString();
+      Object.assign(issue, { state, updated: at.replace('.000', '') });
+      await deliver((await openPull(bench.sim, repo, { branch: 'topic', files: {}, action })).body);
+    };
+    bench.sim.fault = () => null;
+    await move('closed', 5, 'closed');
+    await bench.quiet();
+    assert.deepEqual([states(), commentsOf(repo, number)], [['completed cancelled'], []]);
+    await move('open', 10, 'reopened');
+    await bench.quiet();
+    assert.deepEqual([states(), commentsOf(repo, number).length], [['completed cancelled', 'completed success'], 1]);
+  });
+
+  it('that is to be merged elsewhere by now is told that its plan is none any more, and its plan where it comes back', async () => {
+    const repo = await bench.follow('leaves');
+    await bench.quiet();
+    await repo.git.git(['update-ref', 'refs/heads/dev', 'refs/heads/main']);
+    const broken = { '.svc/agents/second.yaml': 'name: leaves-second\n' };
+    const { number } = await bench.pull(repo, { branch: 'topic', files: broken });
+    await bench.quiet();
+    const conclusions = () => repo.checks.map(({ fields }) => fields['conclusion']);
+    const said = () => commentsOf(repo, number).map(({ body }) => /\*\*(.*)\*\*/.exec(body)?.[1]);
+    assert.deepEqual([conclusions(), said()], [['failure'], ['2 errors; it would not be applied']]);
+    const { pull } = issueOf(repo, number);
+    assert.ok(pull);
+    const retarget = async (base: string): Promise<void> => {
+      Object.assign(pull, { base });
+      await deliver((await openPull(bench.sim, repo, { branch: 'topic', files: {}, action: 'edited' })).body);
+      await bench.quiet();
+    };
+    await retarget('dev');
+    assert.deepEqual([conclusions(), said()], [['neutral'], ['To be merged elsewhere']]);
+    const writes = repo.checks.length + bench.sim.log.filter(({ method }) => method === 'PATCH').length;
+    await retarget('dev');
+    assert.equal(repo.checks.length + bench.sim.log.filter(({ method }) => method === 'PATCH').length, writes, 'once');
+    await retarget('main');
+    assert.deepEqual([conclusions(), said()], [['neutral', 'failure'], ['2 errors; it would not be applied']]);
+  });
+
   it('is looked at again where its base begins to read what it changes', async () => {
     const repo = await bench.follow('reads');
     await bench.quiet();

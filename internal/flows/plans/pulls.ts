@@ -3,7 +3,7 @@
 
 import { relative } from 'node:path/posix';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { claimPlans, releasePlan, type PullPlan } from '../../adapters/store/repositories/pull-plans.ts';
+import { claimPlans, releasePlan, type PullEnd, type PullPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { liveSessionsOf } from '../../adapters/store/sessions/upkeep.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -12,7 +12,7 @@ import type { FlowContext } from '../context.ts';
 import { roomFor } from '../in-flight.ts';
 import { type Note, processInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
-import { publishCheck, dropOldCheck } from './check.ts';
+import { dropOldCheck, endCheck, publishCheck } from './check.ts';
 import { publishComment } from './comment.ts';
 import { againAfterMs, codehostCallOf, hubOf, isPassing } from './hub.ts';
 import { digestOf } from './shapes.ts';
@@ -60,6 +60,7 @@ async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Pr
 async function tell(publication: PlanPublication): Promise<void> {
   const { row } = publication;
   const isNew = row.toldHead !== row.head;
+  if (row.ended !== null) return tellEnded(publication, row.ended);
   if (!publication.wants('comment') && !publication.wants('check')) return;
   await dropOldCheck(publication);
   const touched = await touches(publication);
@@ -80,6 +81,20 @@ async function tell(publication: PlanPublication): Promise<void> {
     { repository: publication.hub.repository.name, number: row.number },
     'plan.told',
   );
+}
+
+/** Nobody waits for its plan any more: what was begun is ended, and what was said of a branch that it leaves is taken back. */
+async function tellEnded(publication: PlanPublication, ended: PullEnd): Promise<void> {
+  const { row } = publication;
+  if (row.toldHash === ended) return;
+  const isCheck = await endCheck(publication, ended);
+  if (ended === 'over') {
+    // Where it is opened again, the check is made anew.
+    if (isCheck) await publication.save({ toldHash: ended });
+    return;
+  }
+  if (row.commentId !== null) await publishComment(publication, { kind: 'elsewhere', head: row.head }, false);
+  await publication.save({ toldHash: ended, sequence: publication.row.sequence + 1 });
 }
 
 /** It changes nothing that compile reads: a comment that says otherwise is brought up to date, and that is all. */

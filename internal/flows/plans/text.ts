@@ -19,7 +19,9 @@ export type PullText =
   /** The commit could not be read. */
   | { readonly kind: 'unread'; readonly head: string; readonly condition: string; readonly detail: string }
   /** It changes nothing that compile reads, any more. */
-  | { readonly kind: 'untouched'; readonly head: string };
+  | { readonly kind: 'untouched'; readonly head: string }
+  /** It is to be merged into a branch that is not followed. */
+  | { readonly kind: 'elsewhere'; readonly head: string };
 
 export interface Where {
   readonly repositoryId: string;
@@ -70,6 +72,7 @@ export function countsOf(actions: readonly Action[]): string {
 /** The one line that a check has as its title. */
 export function headline(text: PullText): string {
   if (text.kind === 'untouched') return 'Nothing to change';
+  if (text.kind === 'elsewhere') return 'To be merged elsewhere';
   if (text.kind === 'unread') return `The commit cannot be read: ${text.condition}`;
   const { result } = text.plan;
   const errors = result.diagnostics.filter((one) => one.severity === 'error').length;
@@ -88,8 +91,12 @@ export function commentText(text: PullText, where: Where): string {
     `**${headline(text)}** at ${code(text.head.slice(0, 12))}`,
   ];
   const foot = ['', `More: ${code(where.command)} or ${where.page}`];
-  if (text.kind === 'untouched') {
-    return [...head, '', 'This pull request changes no file that is read.', ...foot].join('\n');
+  if (text.kind === 'untouched' || text.kind === 'elsewhere') {
+    const why =
+      text.kind === 'untouched'
+        ? 'This pull request changes no file that is read.'
+        : 'This pull request is not to be merged into the branch that is followed: it changes nothing here.';
+    return [...head, '', why, ...foot].join('\n');
   }
   if (text.kind === 'unread') return [...head, '', fenced([plain(text.detail)]), ...foot].join('\n');
   const { result } = text.plan;

@@ -5,11 +5,16 @@
 import { type OutboundClaim, ofOtherProjects } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 
+/** It is merged or closed, or is to be merged into a branch that is not followed. */
+export type PullEnd = 'over' | 'elsewhere';
+
 export interface PullPlan {
   readonly repositoryId: string;
   readonly number: number;
   readonly fullName: string;
   readonly head: string;
+  /** Why it is told nothing more; null: it is told its plan. */
+  readonly ended: PullEnd | null;
   readonly version: number;
   readonly attempts: number;
   readonly sequence: number;
@@ -25,7 +30,7 @@ export interface PullPlan {
   readonly checkDone: boolean;
 }
 
-const columns = `p.repository_id as "repositoryId", p.number, p.full_name as "fullName", p.head,
+const columns = `p.repository_id as "repositoryId", p.number, p.full_name as "fullName", p.head, p.ended,
   p.version::int as version, p.attempts, p.sequence, p.touched_head as "touchedHead", p.touched,
   p.told_head as "toldHead", p.told_hash as "toldHash", p.comment_id as "commentId", p.comment_call as "commentCall", p.check_head as "checkHead",
   p.check_id as "checkId", p.check_annotated as "checkAnnotated", p.check_done as "checkDone"`;
@@ -45,7 +50,7 @@ export async function wishPlan(sql: Sql, wish: PullWish): Promise<void> {
     `insert into svc.pull_plans as p (repository_id, number, full_name, head, heard_at, due_at)
      values ($1::uuid, $2::int, $3::text, $4::text, $5::timestamptz, now())
      on conflict (repository_id, number) do update
-       set full_name = excluded.full_name, head = excluded.head, heard_at = excluded.heard_at,
+       set full_name = excluded.full_name, head = excluded.head, heard_at = excluded.heard_at, ended = null,
            version = p.version + 1, due_at = now(), attempts = 0
        where p.heard_at <= excluded.heard_at`,
     [wish.repositoryId, wish.number, wish.fullName, wish.head, wish.at],
@@ -64,17 +69,19 @@ export async function forgetPulls(sql: Sql, before: Date, limit: number): Promis
 }
 
 /**
- * A pull request that is over, or is to be merged elsewhere, is told nothing more; what is heard of late, of a time before
- * `at`, begins nothing anew.
+ * A pull request that is over, or is to be merged elsewhere, is told no plan any more; what is heard of late, of a time before
+ * `at`, begins nothing anew. It is due where something was begun that has to be ended, or was said that is not so any more.
  */
-export async function forgetWish(
+export async function endWish(
   sql: Sql,
-  { repositoryId, number, at }: Pick<PullWish, 'repositoryId' | 'number' | 'at'>,
+  { repositoryId, number, at, ended }: Pick<PullWish, 'repositoryId' | 'number' | 'at'> & { readonly ended: PullEnd },
 ): Promise<void> {
   await sql.query(
-    `update svc.pull_plans set due_at = null, version = version + 1, heard_at = greatest(heard_at, $3::timestamptz)
+    `update svc.pull_plans set version = version + 1, heard_at = $3::timestamptz, ended = $4::text, attempts = 0,
+       due_at = case when claimed_by is not null or (check_id is not null and not check_done)
+         or ($4::text = 'elsewhere' and coalesce(comment_id, check_id) is not null) then now() end
       where repository_id = $1::uuid and number = $2::int and heard_at <= $3::timestamptz`,
-    [repositoryId, number, at],
+    [repositoryId, number, at, ended],
   );
 }
 

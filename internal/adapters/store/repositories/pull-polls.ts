@@ -77,10 +77,10 @@ export async function wishPullLook(sql: Sql, repositoryId: string): Promise<void
   await sql.query('update svc.pull_polls set looked_commit = null where repository_id = $1::uuid', [repositoryId]);
 }
 
-/** The head of each pull request that was wished for. */
+/** The head of each pull request that was wished for and has not ended since. */
 export async function knownHeads(sql: Sql, repositoryId: string): Promise<ReadonlyMap<number, string>> {
   const { rows } = await sql.query<{ number: number; head: string }>(
-    'select number, head from svc.pull_plans where repository_id = $1::uuid',
+    'select number, head from svc.pull_plans where repository_id = $1::uuid and ended is null',
     [repositoryId],
   );
   return new Map(rows.map((row) => [row.number, row.head]));
