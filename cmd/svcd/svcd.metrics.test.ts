@@ -52,13 +52,18 @@ test('the gauges tell how the installation stands, and name nothing that a perso
   const ingest = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
   for (let count = 0; count < 3; count += 1) assert.equal((await api('POST', ingest, {}, { token: null })).status, 401);
   const { rows } = await db.query<{ id: string; project: string }>(
-    `with r as (insert into svc.repositories (project_id, name, url, suspended)
-       select id, 'canary-repo', 'https://git.invalid/x', true from svc.projects limit 1 returning id, project_id),
+    `with p as (select id, org_id from svc.projects limit 1), old as (
+       insert into svc.projects (org_id, slug, name, archived_at) select org_id, 'canary-old', 'x', now() from p returning id),
+     r as (insert into svc.repositories (project_id, name, url, suspended)
+       select p.id, 'canary-repo', 'https://git.invalid/x', false from p
+       union all select p.id, 'canary-still', 'https://git.invalid/y', true from p
+       union all select old.id, 'canary-old', 'https://git.invalid/z', false from old returning id, project_id, name),
+     polls as (insert into svc.repository_polls (repository_id, next_at) select id, now() + interval '1 hour' from r),
      s as (insert into svc.repository_states (repository_id, condition, condition_since, applied_at)
        select id, 'unreachable', now() - interval '1 hour', now() - interval '2 hours' from r)
-     select id, project_id as project from r`,
+     select r.id, p.id as project from r, p order by r.name = 'canary-repo' desc`,
   );
-  const { id, project } = rows[0] ?? { id: '', project: '' };
+  const [{ id, project } = { id: '', project: '' }, ...unread] = rows;
   await db.query(
     `insert into svc.usage_days values (gen_random_uuid(), (now() at time zone 'utc')::date, $1::uuid, 5, 1, 100, 20, 3, 4, 1.25)`,
     [project],
@@ -77,6 +82,10 @@ test('the gauges tell how the installation stands, and name nothing that a perso
   assert.equal(sample(text, `svc_repository_condition{repository="${id}",condition="unreachable"}`), 1);
   assert.ok((sample(text, `svc_repository_condition_seconds{repository="${id}"}`) ?? 0) >= 3_600);
   assert.ok((sample(text, `svc_repository_applied_seconds{repository="${id}"}`) ?? 0) >= 7_200);
+  // Nobody looks at what is suspended, or in a project that is archived: an alert on it would never end.
+  assert.equal(unread.length, 2);
+  for (const { id: still } of unread) assert.ok(!text.includes(still));
+  assert.equal(sample(text, 'svc_repositories{state="new"}'), 1);
   assert.equal(sample(text, 'svc_secrets_expiring{when="week"}'), 1);
   assert.ok((sample(text, 'svc_secret_next_expiry_seconds') ?? 0) > 80_000);
   for (const role of ['api', 'sync', 'route', 'schedule', 'session'])

@@ -4,6 +4,7 @@
 
 import type { Sql } from '../store.ts';
 import { lastTold } from '../repositories/reconciles.ts';
+import { isLookedAt } from '../repositories/polls.ts';
 import { unroutedSql, markOf } from '../routing/routing.ts';
 
 /** Of those that wait, so many are counted. */
@@ -16,6 +17,7 @@ const repositoriesMax = 500;
 export interface Gauges {
   /** By what their latest run came to: `synced`, `failed`, `held`, `quarantined`, `suspended`, `new`. */
   readonly repositories: readonly { readonly state: string; readonly count: number }[];
+  /** Of those that are looked at. */
   readonly each: readonly {
     readonly id: string;
     /** `ok` where its source can be read. */
@@ -63,7 +65,8 @@ async function repositoryStates(sql: Sql): Promise<Gauges['repositories']> {
     `select case when r.suspended then 'suspended' when r.quarantined_commit is not null then 'quarantined'
                  when run.status is null then 'new' when run.status in ('failed', 'held', 'quarantined') then run.status
                  else 'synced' end as state, count(*)::int as count
-       from svc.repositories r left join svc.repository_states s on s.repository_id = r.id left join lateral ${lastTold('status')} run on true
+       from svc.repositories r join svc.projects p on p.id = r.project_id and p.archived_at is null
+         left join svc.repository_states s on s.repository_id = r.id left join lateral ${lastTold('status')} run on true
       group by 1`,
   );
   return rows;
@@ -75,7 +78,8 @@ async function eachRepository(sql: Sql): Promise<Gauges['each']> {
             case when condition is null then 0
                  else greatest(extract(epoch from now() - coalesce(condition_since, updated_at)), 0) end::float8 as "conditionSeconds",
             greatest(extract(epoch from now() - applied_at), 0)::float8 as "appliedSeconds"
-       from svc.repository_states order by condition is null, applied_at nulls first limit ${repositoriesMax}`,
+       from svc.repository_states where ${isLookedAt('repository_id')}
+      order by condition is null, applied_at nulls first limit ${repositoriesMax}`,
   );
   return rows;
 }

@@ -35,6 +35,10 @@ export interface DueRepository {
   readonly hostPausedMs: number;
 }
 
+/** SQL of whether a repository is looked at by itself: one that is suspended is not, nor one of an archived project. */
+export const isLookedAt = (id: string): string => `exists (select from svc.repositories x
+  join svc.projects o on o.id = x.project_id and o.archived_at is null where x.id = ${id} and not x.suspended)`;
+
 /** Repositories a second that are looked at when all of them are due at once. */
 const catchUpPerSecond = 100;
 

@@ -6,6 +6,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import type { PlanSettings } from './pull-plans.ts';
+import { isLookedAt } from './polls.ts';
 import { reconcileChannel, type ReconcileRow, runBytes } from './reconciles.ts';
 
 export type RepositoryAuth =
@@ -321,7 +322,8 @@ export async function updateState(
 /** How many repositories have which condition of their source; `ok` for none. */
 export async function conditionCounts(sql: Sql): Promise<{ readonly condition: string; readonly count: number }[]> {
   const { rows } = await sql.query<{ condition: string; count: number }>(
-    `select coalesce(condition, 'ok') as condition, count(*)::int as count from svc.repository_states group by 1`,
+    `select coalesce(condition, 'ok') as condition, count(*)::int as count from svc.repository_states
+      where ${isLookedAt('repository_id')} group by 1`,
   );
   return rows;
 }
