@@ -10,7 +10,7 @@ import { PassThrough } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { type JsonBody, startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { apiClient, type JsonBody, startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc } from '../svc/testkit.ts';
 
 /** Until it holds; what it was last, where it does not. */
@@ -71,6 +71,20 @@ describe('two daemons of one database with two master keys', () => {
         stdout,
       );
       assert.match(stdout, /give \S+ the master key file of \S+, or stop it/);
+    }
+  });
+
+  it('and says to who does not operate the installation only that there is one', async () => {
+    const { api, url } = right;
+    const member = { email: 'looks@example.com', role: 'member' };
+    assert.equal((await api('POST', '/api/v1/orgs/default/members', member)).status, 201);
+    await api('POST', 'P/members', { email: member.email, role: 'viewer' });
+    const made = await api('POST', '/api/v1/orgs/default/tokens', { email: member.email, name: 'test' });
+    const viewer = apiClient(url, String(made.body['token']));
+    for (const page of ['doctor', 'overview']) {
+      const text = JSON.stringify((await viewer('GET', `P/${page}`)).body);
+      assert.match(text, /a daemon holds another master key than the rest, and takes no work/);
+      assert.doesNotMatch(text, /\(pid \d+\)/);
     }
   });
 

@@ -94,11 +94,20 @@ async function whyWrong(db: Database, by: KeyHolder, version: number, rows: read
   return `${another} of this installation${held === '' ? '' : `, which ${held.replace(' and that ', '')}`}; this daemon is ${nameOf(by)}`;
 }
 
-/** What `svc doctor` says of daemons that hold another key than the rest: both are named. */
+/**
+ * What `svc doctor` says of daemons that hold another key than the rest: both are named, to who `operates` the installation,
+ * as the list of daemons names them to nobody else.
+ */
 export async function diagnoseKeys(
   ctx: FlowContext,
+  { operates }: { readonly operates: boolean },
 ): Promise<{ readonly name: string; readonly status: 'error'; readonly message: string; readonly hint: string }[]> {
   const quarrels = await findKeyConflicts(ctx.db);
+  if (quarrels.length > 0 && !operates) {
+    const message = 'a daemon holds another master key than the rest, and takes no work';
+    const hint = 'svc doctor of the administrators of the installation says which';
+    return [{ name: 'keys', status: 'error', message, hint }];
+  }
   return quarrels.map(({ version, refused, holder }) => ({
     name: 'keys',
     status: 'error',

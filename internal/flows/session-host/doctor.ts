@@ -19,7 +19,8 @@ export interface SessionCheck {
 
 /**
  * A daemon that runs no sessions tells of sandboxes, harnesses and keys what the sessions that wait for them say. Whose
- * sandbox is left over is told to who `operates` the installation: it may be another organization's.
+ * sandbox is left over is told to who `operates` the installation: it may be another organization's; and so are words of
+ * engines and of the machine, which hold names and addresses of hosts.
  */
 export async function diagnoseSessions(
   ctx: FlowContext,
@@ -28,9 +29,9 @@ export async function diagnoseSessions(
 ): Promise<SessionCheck[]> {
   const found = await findSessionTroubles(ctx.db, project.id, ctx.runtime.now());
   return [
-    ...(await checkSandbox(ctx)),
-    ...(await checkNamed(ctx)),
-    ...(await checkWays(ctx)),
+    ...(await checkSandbox(ctx, operates)),
+    ...(await checkNamed(ctx, operates)),
+    ...(await checkWays(ctx, operates)),
     ...(await checkLeft(ctx, operates)),
     ...(await checkHarnesses(ctx, found)),
     ...(await checkKeys(ctx, project, found)),
@@ -77,7 +78,12 @@ export async function diagnoseSessions(
   ];
 }
 
-async function checkSandbox(ctx: FlowContext): Promise<SessionCheck[]> {
+/** What is said of the machine to who may know it; else in its place who does. */
+const toOperators = (operates: boolean, said: string): string => (operates ? `: ${said}` : '');
+const elsewhere = (operates: boolean): { hint?: string } =>
+  operates ? {} : { hint: 'svc doctor of the administrators of the installation says why' };
+
+async function checkSandbox(ctx: FlowContext, operates: boolean): Promise<SessionCheck[]> {
   const { host } = ctx;
   if (host === undefined) return [];
   try {
@@ -93,37 +99,41 @@ async function checkSandbox(ctx: FlowContext): Promise<SessionCheck[]> {
           : 'the network is NOT fenced, though the configuration asks for it';
     const lacking = Object.entries(missingOf(facts)).map(([name, why]) => `${name} (${why})`);
     const lacks = lacking.length === 0 ? '' : `; without ${lacking.join(', ')}`;
-    const message = `${facts.inUse}: ${facts.why}; ${fence}; resources ${facts.resources}${lacks}`;
+    const message = `${facts.inUse}${toOperators(operates, facts.why)}; ${fence}; resources ${facts.resources}${lacks}`;
     if (isolation !== 'none') return [{ name: 'sandbox', status: 'ok', message }];
     const hint = 'install bubblewrap, or set SVC_SANDBOX=command with a program that isolates';
     return [{ name: 'sandbox', status: 'warning', message, hint }];
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    return [{ name: 'sandbox', status: 'error', message: `no session can be started: ${message}` }];
+    const said = `no session can be started${toOperators(operates, message)}`;
+    return [{ name: 'sandbox', status: 'error', message: said, ...elsewhere(operates) }];
   }
 }
 
 /** Providers that presets name beside the default, each by itself. */
-async function checkNamed(ctx: FlowContext): Promise<SessionCheck[]> {
+async function checkNamed(ctx: FlowContext, operates: boolean): Promise<SessionCheck[]> {
   const { host } = ctx;
   const views = host === undefined || host.providers.length === 0 ? [] : await providersOf(ctx, host);
   return views
     .filter(({ isDefault }) => !isDefault)
     .map(({ provider, works, why }): SessionCheck => {
-      const message = `${provider}: ${why}; presets name it`;
-      return { name: 'sandbox', status: works ? 'ok' : 'error', message };
+      const message = `${provider} ${works ? 'works' : 'does not work'}${toOperators(operates, why)}; presets name it`;
+      if (works) return { name: 'sandbox', status: 'ok', message };
+      return { name: 'sandbox', status: 'error', message, ...elsewhere(operates) };
     });
 }
 
 /** Whether sandboxes that come to this daemon find it. */
-async function checkWays(ctx: FlowContext): Promise<SessionCheck[]> {
+async function checkWays(ctx: FlowContext, operates: boolean): Promise<SessionCheck[]> {
   const checks: SessionCheck[] = [];
   for (const { opened } of ctx.host === undefined ? [] : await openedProviders(ctx, ctx.host)) {
     // That it does not open is told where it is named.
     if (opened instanceof Error) continue;
     const { provider } = opened;
-    const message = await inTime(provider, 'trouble', async () => provider.trouble?.());
-    if (typeof message !== 'string' || checks.some((one) => one.message === message)) continue;
+    const trouble = await inTime(provider, 'trouble', async () => provider.trouble?.());
+    if (typeof trouble !== 'string') continue;
+    const message = operates ? trouble : 'pods do not find this daemon where they are told to dial it';
+    if (checks.some((one) => one.message === message)) continue;
     checks.push({ name: 'sandbox', status: 'warning', message, hint: 'sandboxes.kubernetes.dial.address' });
   }
   return checks;
@@ -135,8 +145,8 @@ async function checkLeft(ctx: FlowContext, operates: boolean): Promise<SessionCh
   const checks = away
     .filter(({ isOpen }) => isOpen)
     .map(({ provider, why }): SessionCheck => {
-      const message = `${provider} does not say which sandboxes it has: ${why}`;
-      return { name: 'sandbox', status: 'error', message };
+      const message = `${provider} does not say which sandboxes it has${toOperators(operates, why)}`;
+      return { name: 'sandbox', status: 'error', message, ...elsewhere(operates) };
     });
   const left = items.filter(({ state }) => state === 'left');
   const [first] = left;

@@ -27,10 +27,11 @@ export async function missingKey(
   if (isThere) return undefined;
   const [where, hint] = {
     env: ['the variable', 'set it for svcd, or name another place under providers.model'],
-    file: ['the file', 'write it, readable for svcd alone'],
+    file: ['the file that', 'write it, readable for svcd alone'],
     secret: ['the secret', `svc secret set ${'name' in place ? place.name : ''}`],
   }[place.kind] as [string, string];
-  const name = place.kind === 'file' ? place.path : place.name;
+  // Sessions tell it to everybody who sees them, and where files of the machine lie is its administrators' business.
+  const name = place.kind === 'file' ? `providers.model.${provider}.keyFile names` : place.name;
   return { message: `there is no key of ${provider}: ${where} ${name} is not there`, hint };
 }
 

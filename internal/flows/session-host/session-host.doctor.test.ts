@@ -72,7 +72,8 @@ describe('what is the installation’s', () => {
   let neighbour: Api;
   const theirs = '/api/v1/orgs/neighbour/projects/own';
   before(async () => {
-    bench = await createHostBench();
+    const keyFile = { keyFile: '/nowhere/on/this/machine' };
+    bench = await createHostBench({ config: { file: { providers: { model: { 'provider-a': keyFile } } } } });
     const { api, url, database } = bench.daemon;
     await bench.apply({ plain: {} });
     assert.equal((await api('POST', '/api/v1/orgs', { slug: 'neighbour' })).status, 201);
@@ -105,6 +106,19 @@ describe('what is the installation’s', () => {
     assert.deepEqual(
       told.filter(({ name }) => name === 'jobs').map(({ status, message }) => [status, message]),
       [['warning', 'jobs of the installation gave up']],
+    );
+    // What the list of sandboxes says to nobody else, and where the machine's files lie.
+    const why = (checks: readonly Check[]) => checks.find(({ name }) => name === 'sandbox')?.message ?? '';
+    assert.match(why(own), /^(bubblewrap|process): \S/);
+    assert.match(why(told), /^(bubblewrap|process); the network is /);
+    const environment = { name: 'plain', image: { kind: 'preset', name: 'base' } };
+    const content = JSON.stringify({ name: 'theirs', harness: 'harness-a', environment });
+    const files = [{ path: '.svc/agents/a.json', content }];
+    assert.equal((await neighbour('POST', `${theirs}/apply`, { files })).status, 200);
+    const keys = (await doctor(neighbour, theirs)).filter(({ name }) => name === 'model-key');
+    assert.deepEqual(
+      keys.map(({ message }) => message),
+      ['there is no key of provider-a: the file that providers.model.provider-a.keyFile names is not there'],
     );
     // Of one project, who looks first decides nothing for who looks next.
     const ours = await bench.daemon.api('GET', `${theirs}/overview`);

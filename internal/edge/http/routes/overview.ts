@@ -19,7 +19,7 @@ export const overviewRoutes: readonly Route[] = [
       ...(await diagnose(ctx, project, { operates })),
       ...(await diagnoseConsents(ctx, project)),
       ...(await diagnoseSessions(ctx, project, { operates })),
-      ...(await diagnoseKeys(ctx)),
+      ...(await diagnoseKeys(ctx, { operates })),
     ];
     const [overview, grants] = await Promise.all([
       readOverview(ctx, project, { look: doctor, for: operates ? 'operators' : 'all' }),

@@ -136,7 +136,7 @@ export const repositoryRoutes: readonly Route[] = [
         ...(await diagnoseConnections(ctx, project)),
         ...(await diagnoseConsents(ctx, project)),
         ...(await diagnoseSessions(ctx, project, caller)),
-        ...(await diagnoseKeys(ctx)),
+        ...(await diagnoseKeys(ctx, caller)),
       ],
     });
   }),
