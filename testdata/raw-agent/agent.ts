@@ -2,9 +2,10 @@
 // say. A prompt is a JSON object: `{lines, repeat?, bytes?, big?}`; `$S` in a line is the session's id, `$X` as many bytes
 // as `big` says, `$N` the number of the repetition, `$K` as many members of an object as `keys` says, each followed by a comma,
 // `$D` as many lists inside each other as `depth` says, `$L` as many objects with a value each as `keys` says, none of them twice,
-// each followed by a comma; `$I` the id of the prompt. `post` is the body of a call to the model, in the same words.
+// each followed by a comma; `$I` the id of the prompt. After each line it waits for `pauseMs`. `post` is the body of a call to the model, in the same words.
 
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 interface Order {
   readonly lines: readonly string[];
@@ -14,6 +15,7 @@ interface Order {
   readonly of?: string;
   readonly keys?: number;
   readonly depth?: number;
+  readonly pauseMs?: number;
   readonly post?: string;
 }
 
@@ -45,6 +47,7 @@ async function obey(id: unknown, session: string, order: Order): Promise<void> {
         : '';
       const whole = numbered.split('$K').join(members).split('$D').join(lists).split('$L').join(given);
       await say(whole.split('$X').join(filling));
+      if (order.pauseMs !== undefined) await sleep(order.pauseMs);
     }
   }
 }

@@ -123,6 +123,8 @@ export type HarnessUpdate =
       readonly status: 'pending' | 'in_progress';
       /** JSON text. */
       readonly input?: string;
+      /** What it gives as it begins, such as the files that it is to change. */
+      readonly text?: string;
       readonly truncated?: true;
     }
   | {
@@ -138,7 +140,10 @@ export type HarnessUpdate =
       readonly kind: 'tool_finished';
       readonly callId: string;
       readonly status: 'completed' | 'failed';
+      /** Where it is over as it is told of for the first time. */
+      readonly category?: string;
       readonly title?: string;
+      readonly input?: string;
       readonly text?: string;
       readonly truncated?: true;
     }

@@ -25,7 +25,7 @@ const cases: readonly (readonly [string, unknown, HarnessUpdate | undefined])[] 
   [
     'a tool call that is over when it is told',
     { sessionUpdate: 'tool_call', toolCallId: '1', title: 'ls', status: 'completed', rawOutput: 'out' },
-    { kind: 'tool_finished', callId: '1', status: 'completed', title: 'ls', text: 'out' },
+    { kind: 'tool_finished', callId: '1', status: 'completed', category: 'other', title: 'ls', text: 'out' },
   ],
   [
     'an update with contents',

@@ -149,31 +149,16 @@ function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUp
   const text = toolText(fields, maxBytes);
   const shown = {
     ...(title !== undefined && { title }),
-    ...(text !== undefined && { text: text.text }),
-  };
-  if (status === 'completed' || status === 'failed') {
-    return { kind: 'tool_finished', callId, status, ...shown, ...truncatedIf(text) };
-  }
-  const live = status === 'pending' || status === 'in_progress' ? status : undefined;
-  if (isNew) {
-    return {
-      kind: 'tool_started',
-      callId,
-      title: shown.title ?? callId,
-      category: nameOf(fields['kind']) ?? 'other',
-      status: live ?? 'pending',
-      ...(input !== undefined && { input: input.text }),
-      ...truncatedIf(input),
-    };
-  }
-  return {
-    kind: 'tool_updated',
-    callId,
-    ...(live !== undefined && { status: live }),
     ...(input !== undefined && { input: input.text }),
-    ...shown,
+    ...(text !== undefined && { text: text.text }),
     ...truncatedIf(input, text),
   };
+  const category = nameOf(fields['kind']) ?? 'other';
+  if (status === 'completed' || status === 'failed')
+    return { kind: 'tool_finished', callId, status, ...(isNew && { category }), ...shown };
+  const live = status === 'pending' || status === 'in_progress' ? status : undefined;
+  if (!isNew) return { kind: 'tool_updated', callId, ...(live !== undefined && { status: live }), ...shown };
+  return { kind: 'tool_started', callId, category, status: live ?? 'pending', ...shown, title: title ?? callId };
 }
 
 function planOf(fields: Fields, maxBytes: number): HarnessUpdate {

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import type { Event } from '../../../schemas/api/events.ts';
 import type { Message, WholeSession } from '../../../schemas/api/sessions.ts';
 import { eventText, explainedEventText } from './print-event.ts';
-import { messageText, sessionText, stateText } from './print-session.ts';
+import { joinPieces, messageText, sessionText, stateText } from './print-session.ts';
 import { plainPaint } from './text.ts';
 
 const options = { paint: plainPaint, now: new Date('2026-11-21T12:00:00Z') };
@@ -134,6 +134,21 @@ test('a transcript reads as a conversation, and nothing in it reaches the termin
   lines.push(stateText({ state: 'waiting_permission' }, plainPaint));
   lines.push(stateText({ state: 'archived', reason: 'archived by ada' }, plainPaint));
   golden(context, 'transcript.txt', lines.join('\n\n'));
+});
+
+test('a call that was told again when it was known what it is for is one', () => {
+  const call = (seq: number, text: string, callId?: string): Message =>
+    ({ role: 'tool', kind: 'tool_call', seq, text, at: at(seq), ...(callId && { detail: { callId } }) }) as Message;
+  const told = [call(1, 'Terminal', 'a'), call(2, 'npm test', 'a'), call(3, 'ls', 'b'), call(4, 'x'), call(5, 'y')];
+  assert.deepEqual(
+    joinPieces(told).map((one) => [one.text, one.at]),
+    [
+      ['npm test', at(1)],
+      ['ls', at(3)],
+      ['x', at(4)],
+      ['y', at(5)],
+    ],
+  );
 });
 
 const event: Event = {

@@ -181,7 +181,10 @@ const deliveries: { readonly [state: string]: string } = {
   failed: 'not delivered',
 };
 
-/** What an assistant says in one go is stored in pieces, as it came: one message again, under the time of its first. */
+/**
+ * What an assistant says in one go is stored in pieces, as it came: one message again, under the time of its first. So is a call
+ * of a tool that was told again when it was known what it is for.
+ */
 export function joinPieces(messages: readonly Message[]): Message[] {
   const joined: Message[] = [];
   for (const message of messages) {
@@ -190,10 +193,15 @@ export function joinPieces(messages: readonly Message[]): Message[] {
     const isPiece = role === 'assistant' && (kind === 'text' || kind === 'thought');
     if (isPiece && before?.role === 'assistant' && before.kind === kind) {
       joined[joined.length - 1] = { ...before, text: `${before.text}${message.text}` };
+    } else if (before?.kind === 'tool_call' && kind === 'tool_call' && callOf(before) === callOf(message)) {
+      joined[joined.length - 1] = { ...message, at: before.at };
     } else joined.push(message);
   }
   return joined;
 }
+
+/** The id of its call; without one it is of no other message's. */
+const callOf = ({ seq, detail }: Message): unknown => Object(detail).callId ?? seq;
 
 /** `12:00:05  assistant` and the text below it. */
 export function messageText(message: Message, paint: Paint): string {

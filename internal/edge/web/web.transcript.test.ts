@@ -101,6 +101,24 @@ test('the line that stands for a long call ends between characters', async () =>
   await context.close();
 });
 
+test('a call that was told again when it was known what it is for stands there once, from when it was begun', async () => {
+  const id = await talked(1);
+  await daemon.ctx.db.query(
+    `insert into svc.messages (session_id, role, kind, text, detail, at)
+     select $1::uuid, 'tool', kind, text, '{"callId":"a"}', now() + make_interval(secs => after)
+       from (values ('tool_call', 'Terminal', 0), ('tool_call', 'npm test', 2), ('tool_result', 'ok', 5)) v (kind, text, after)`,
+    [id],
+  );
+  const context: BrowserContext = await browser.open();
+  const { page } = await signInOn(context, daemon, `${root}/sessions/${id}`, {});
+  const log = at(page, 'transcript');
+  const line = log.locator('summary', { hasText: 'npm test' });
+  await line.waitFor();
+  assert.match(await line.innerText(), /^npm test 5\ss\s.*ok$/u);
+  assert.equal(await log.getByText('Terminal', { exact: true }).count(), 0);
+  await context.close();
+});
+
 test('what is said to a session that waits stands in its transcript', async () => {
   const id = await talked(1);
   const context = await browser.open();

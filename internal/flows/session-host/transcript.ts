@@ -9,12 +9,14 @@ import { defaultLimits, nameBytesMax, planPart } from '../../adapters/harness/ha
 import type { HarnessFollower, HarnessUpdate, HarnessWriting } from '../../adapters/harness/types.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { type CallEnd, Calls, type CallUpdate, type DueCall, isCall } from './calls.ts';
 import { givenSecrets } from './given-secret.ts';
 import type { Mask } from './mask.ts';
 import { Progress } from './progress.ts';
 import { withRetry } from '../with-retry.ts';
 
-const limits = { flushMs: 400, textChars: 8_000, rows: 64 } as const;
+/** `callMs`: what a call is for is waited for so long since something of it was told. */
+const limits = { flushMs: 400, callMs: 2_000, textChars: 8_000, rows: 64 } as const;
 
 /** Writes updates of one launch, and how far it is with them; loses nothing that `flush` was awaited for. */
 export class Transcript implements HarnessFollower {
@@ -24,6 +26,9 @@ export class Transcript implements HarnessFollower {
   readonly #mask: Mask;
   #entries: TranscriptEntry[] = [];
   #piece: { readonly kind: 'text' | 'thought'; text: string } | undefined;
+  readonly #calls = new Calls();
+  /** When the call that is due was told of, on the monotonic clock. */
+  #calledAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   /** Characters of text that another process has written already. */
@@ -44,8 +49,8 @@ export class Transcript implements HarnessFollower {
       this.#say(update.kind, update.truncated ? this.#mask.applyToCut(update.text) : update.text);
     } else {
       this.#skip = 0;
-      if (update.kind === 'tool_started') this.#mask.hideGiven(givenSecrets(update));
-      this.#add(entryOf(update, this.#mask));
+      if (isCall(update)) this.#call(update);
+      else this.#add(entryOf(update, this.#mask));
     }
     this.progress.saw(end, this.#isWhole());
     if (this.#entries.length >= limits.rows) await this.#write();
@@ -106,7 +111,7 @@ export class Transcript implements HarnessFollower {
   }
 
   #say(kind: 'text' | 'thought', said: string): void {
-    if (this.#piece !== undefined && this.#piece.kind !== kind) this.#closePiece();
+    if (this.#calls.isDue || (this.#piece !== undefined && this.#piece.kind !== kind)) this.#closePiece();
     const known = Math.min(this.#skip, said.length);
     this.#skip -= known;
     if (known === said.length) return;
@@ -116,16 +121,33 @@ export class Transcript implements HarnessFollower {
     if (this.#piece.text.length >= limits.textChars) this.#breakPiece();
   }
 
-  #add(entry: TranscriptEntry | undefined): void {
+  #call(update: CallUpdate): void {
+    this.#closeText();
+    this.#mask.hideGiven(givenSecrets(this.#calls.known(update)));
+    for (const line of this.#calls.take(update, this.#ctx.runtime.now())) this.#push(callEntryOf(line, this.#mask));
+    this.#calledAt = performance.now();
+  }
+
+  #add(entry: TranscriptEntry): void {
     this.#closePiece();
-    if (entry === undefined) return;
+    this.#push(entry);
+  }
+
+  #push(entry: TranscriptEntry): void {
     const { detail: more } = entry;
     // Several are written together: each keeps its own time, by which one sees how long a call took.
-    const masked = { ...entry, text: this.#mask.apply(entry.text), at: this.#ctx.runtime.now() };
+    const masked = { ...entry, text: this.#mask.apply(entry.text), at: entry.at ?? this.#ctx.runtime.now() };
     this.#entries.push(more === undefined ? masked : { ...masked, detail: this.#mask.applyToJson(more) });
   }
 
+  /** There is a text or a call that more may come of, or neither. */
   #closePiece(): void {
+    this.#closeText();
+    for (const line of this.#calls.close()) this.#push(callEntryOf(line, this.#mask));
+    if (this.#isWhole()) this.progress.whole();
+  }
+
+  #closeText(): void {
     const piece = this.#piece;
     this.#piece = undefined;
     if (this.#isWhole()) this.progress.whole();
@@ -140,7 +162,7 @@ export class Transcript implements HarnessFollower {
 
   /** All that was taken is in lines. */
   #isWhole(): boolean {
-    return this.#piece === undefined && this.#skip === 0;
+    return this.#piece === undefined && this.#skip === 0 && !this.#calls.isDue;
   }
 
   /** What was said so far; what may be the beginning of something masked waits for what follows. */
@@ -157,10 +179,12 @@ export class Transcript implements HarnessFollower {
   #later(): void {
     this.#timer ??= setTimeout(() => {
       this.#breakPiece();
+      if (this.#calls.isDue && performance.now() - this.#calledAt >= limits.callMs) this.#closePiece();
       if (this.#isWhole()) this.progress.whole();
       this.#write().catch((error: unknown) => {
         this.#ctx.runtime.log.warn({ err: error, sessionId: this.#lease.sessionId }, 'session.transcript_failed');
       });
+      if (this.#calls.isDue) this.#later();
     }, limits.flushMs);
   }
 }
@@ -171,41 +195,35 @@ const detail = (members: { readonly [name: string]: string | boolean | undefined
   );
 
 /** What was said as a line; where it may have been cut, nothing hidden begins at its end. */
-function entryOf(
-  update: Exclude<HarnessUpdate, { kind: 'text' | 'thought' | 'usage' }>,
-  mask: Mask,
-): TranscriptEntry | undefined {
+function entryOf(update: Extract<HarnessUpdate, { kind: 'plan' | 'notice' }>, mask: Mask): TranscriptEntry {
+  if (update.kind === 'plan') {
+    const most = defaultLimits.maxTextBytes / planPart;
+    const entries = update.entries.map((one) => `[${one.status}] ${mask.applyWithin(one.text, most)}`);
+    return { role: 'assistant', kind: 'plan', text: entries.join('\n') };
+  }
+  const text = mask.applyWithin(update.text, defaultLimits.maxTextBytes);
+  return { role: 'system', kind: 'notice', text, detail: { severity: update.severity } };
+}
+
+/** The same of a call of a tool, or of what it gave. */
+function callEntryOf(line: DueCall | CallEnd, mask: Mask): TranscriptEntry {
   const whole = (said: string): string => mask.applyWithin(said, defaultLimits.maxTextBytes);
   const name = (said: string): string => mask.applyWithin(said, nameBytesMax);
-  switch (update.kind) {
-    case 'tool_started': {
-      const { callId, category, truncated } = update;
-      const input = update.input === undefined ? undefined : whole(update.input);
-      return {
-        role: 'tool',
-        kind: 'tool_call',
-        text: name(update.title),
-        detail: detail({ callId, category, input, truncated }),
-      };
-    }
-    case 'tool_updated':
-      return undefined;
-    case 'tool_finished': {
-      const { callId, status, truncated } = update;
-      const title = update.title === undefined ? undefined : name(update.title);
-      return {
-        role: 'tool',
-        kind: 'tool_result',
-        text: whole(update.text ?? ''),
-        detail: detail({ callId, status, title, truncated }),
-      };
-    }
-    case 'plan': {
-      const most = defaultLimits.maxTextBytes / planPart;
-      const entries = update.entries.map((one) => `[${one.status}] ${mask.applyWithin(one.text, most)}`);
-      return { role: 'assistant', kind: 'plan', text: entries.join('\n') };
-    }
-    case 'notice':
-      return { role: 'system', kind: 'notice', text: whole(update.text), detail: { severity: update.severity } };
+  const { callId, truncated } = line;
+  if ('kind' in line) {
+    const title = line.title === undefined ? undefined : name(line.title);
+    return {
+      role: 'tool',
+      kind: 'tool_result',
+      text: whole(line.text ?? ''),
+      detail: detail({ callId, status: line.status, title, truncated }),
+    };
   }
+  const { category, at } = line;
+  const input = line.input === undefined ? undefined : whole(line.input);
+  return {
+    ...{ role: 'tool', kind: 'tool_call', at },
+    text: name(line.title),
+    detail: detail({ callId, category, input, truncated }),
+  };
 }

@@ -199,9 +199,9 @@ export function TranscriptLog(props: Props): Markup {
   const end = follows ? messages.length : Math.min(until ?? messages.length, messages.length);
   const start = Math.max(0, end - windowSize);
   const shown = messages.slice(start, end);
-  const results = useMemo(() => resultsOf(messages), [messages]);
-  // What a call gave stands with the call, where that is in sight.
-  const told = new Set(shown.flatMap(({ seq }) => results.get(seq)?.seq ?? []));
+  const { results, before } = useMemo(() => callsIn(messages), [messages]);
+  // What a call gave stands with the call, where that is in sight, and one that was told again stands there as it was told last.
+  const told = new Set(shown.flatMap(({ seq }) => [results.get(seq)?.seq ?? [], before.get(seq)?.seq ?? []].flat()));
   const waiting = follows ? 0 : Math.max(0, come - seen);
   useLayoutEffect(() => {
     const element = box.current;
@@ -252,7 +252,7 @@ export function TranscriptLog(props: Props): Markup {
     <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
       ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${moving(earlier)}>Earlier</button></p>` : null}
       ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}
-      ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} />`))}
+      ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} begun=${before.get(message.seq)} />`))}
       ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${moving(later)}>Later</button></p>` : null}
     </div></div>`;
 }
@@ -281,20 +281,27 @@ const folded = new Set(['tool_call', 'tool_result', 'thought', 'plan']);
 const callOf = ({ detail }: Message): string | undefined =>
   (detail as { readonly callId?: string } | undefined)?.callId;
 
-/** What each call of a tool gave, by the number of the call; an id is used again after a launch. */
-function resultsOf(messages: readonly Message[]): ReadonlyMap<number, Message> {
-  const found = new Map<number, Message>();
-  const open = new Map<string, number>();
+/**
+ * What each call of a tool gave, and how it was told before what it is for was known, by the number of the call as it was told
+ * last; an id is used again after a launch.
+ */
+function callsIn(messages: readonly Message[]) {
+  const results = new Map<number, Message>();
+  const before = new Map<number, Message>();
+  const open = new Map<string, Message>();
   for (const message of messages) {
     const id = callOf(message);
     if (id === undefined) continue;
-    if (message.kind === 'tool_call') open.set(id, message.seq);
     const call = open.get(id);
-    if (message.kind !== 'tool_result' || call === undefined) continue;
-    found.set(call, message);
-    open.delete(id);
+    if (message.kind === 'tool_call') {
+      if (call !== undefined) before.set(message.seq, call);
+      open.set(id, message);
+    } else if (message.kind === 'tool_result' && call !== undefined) {
+      results.set(call.seq, message);
+      open.delete(id);
+    }
   }
-  return found;
+  return { results, before };
 }
 
 const wholeText = ({ text, detail }: Message): string =>
@@ -314,8 +321,10 @@ function Entry(props: {
   readonly message: Message;
   readonly before: Message | undefined;
   readonly result: Message | undefined;
+  /** The same call, as it was told before. */
+  readonly begun: Message | undefined;
 }): Markup {
-  const { message, before, result } = props;
+  const { message, before, result, begun } = props;
   const { seq, role, kind, text, at, delivery } = message;
   const isGoingOn = before !== undefined && before.role === role && before.kind === kind && kind === 'text';
   // What it asks, as below where it is answered.
@@ -325,7 +334,7 @@ function Entry(props: {
   const head = html`<p class="who">${isGoingOn ? null : html`<span><${Clock} at=${at} withSeconds=${false} /> <strong>${sender}</strong>${said === '' || said === sender ? '' : ` ${said}`}${state}</span>`}</p>`;
   const first = text.split('\n', 1)[0] ?? '';
   const body = folded.has(kind)
-    ? html`<details><summary>${first === '' ? kind : beginning(first, 160)}${result === undefined ? null : html` <${Outcome} call=${message} result=${result} />`}</summary><pre>${wholeText(message)}</pre>
+    ? html`<details><summary>${first === '' ? kind : beginning(first, 160)}${result === undefined ? null : html` <${Outcome} call=${begun ?? message} result=${result} />`}</summary><pre>${wholeText(message)}</pre>
         ${result === undefined ? null : html`<div data-testid=${`message-${result.seq}`}><pre>${wholeText(result)}</pre></div>`}</details>`
     : html`<pre>${text}</pre>`;
   return html`<div class=${`message ${role}`} data-testid=${`message-${seq}`}>${head}${body}</div>`;
