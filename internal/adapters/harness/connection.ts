@@ -160,8 +160,7 @@ export class HarnessConnection {
 
   async #through(answering: () => Promise<TurnAnswer>, options: PromptOptions, active: boolean): Promise<TurnOutcome> {
     if (this.#turn !== undefined) throw new Error('a prompt is in flight already');
-    let end = (): void => undefined;
-    const ended = new Promise<void>((resolve) => (end = resolve));
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const turn: Turn = {
       active,
       cancelRequested: false,
@@ -173,7 +172,8 @@ export class HarnessConnection {
     try {
       const answer = await answering();
       await this.#updates;
-      if (this.#failure !== undefined) return this.#lost(this.#failure);
+      // It has ended, also where its wire has since; but for what cannot be kept of it.
+      if (this.#failure?.kind === 'listener_failed') return this.#lost(this.#failure);
       const evidence = await options.evidence?.();
       const facts: TurnFacts = {
         active: turn.active,

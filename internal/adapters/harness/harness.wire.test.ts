@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { connectHarness, HarnessFailure, planLaunch } from './harness.ts';
+import { connectHarness, type HarnessConnection, HarnessFailure, planLaunch } from './harness.ts';
 import { createHome, recordingListener, startProcess } from './harness-testkit.ts';
 import { connected, inputFor, log, opened, started } from './scene-testkit.ts';
 import type { HarnessFailureKind, Limits } from './types.ts';
@@ -226,4 +226,41 @@ test('a turn in which a harness was given leave is not silent: it would do the s
   const connection = await connectHarness({ process, plan, log, listener: recordingListener() });
   await connection.open({ cwd: home.work, mcpServers: [] });
   assert.equal((await connection.prompt(['deploy'])).kind, 'finished');
+});
+
+/** Ends as soon as it has answered. */
+const parting = `
+  const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
+  const answers = { 'initialize': ${capable}, 'session/new': { sessionId: 's' } };
+  require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    if (method !== 'session/prompt') return say({ id, result: answers[method] ?? {} });
+    const update = { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'pushed' } };
+    say({ method: 'session/update', params: { sessionId: 's', update } });
+    say({ id, result: { stopReason: 'end_turn' } });
+    process.exit(0);
+  });`;
+
+test('a turn that was answered has ended, though its harness is gone before all that it told is kept', async (t) => {
+  const home = await createHome();
+  const plan = planLaunch(inputFor(home, {}));
+  const process = startProcess([globalThis.process.execPath, '-e', parting], plan.env, home.work);
+  t.after(async () => {
+    await process.end();
+    await home.remove();
+  });
+  let connection: HarnessConnection | undefined;
+  const listener = recordingListener();
+  const slow = {
+    ...listener,
+    onUpdate: async (update: Parameters<typeof listener.onUpdate>[0]) => {
+      await connection?.ended;
+      return listener.onUpdate(update);
+    },
+  };
+  connection = await connectHarness({ process, plan, log, listener: slow, limits: { drainMs: 200 } });
+  await connection.open({ cwd: home.work, mcpServers: [] });
+  assert.equal((await connection.prompt(['deploy'])).kind, 'finished');
+  assert.equal(listener.text(), 'pushed');
+  assert.equal((await connection.prompt(['more'])).kind, 'lost');
 });
