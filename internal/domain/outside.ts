@@ -43,6 +43,13 @@ const ofTheConnection: ReadonlySet<string> = new Set<OutsideCode | 'remote-unava
 /** Whether a call that ended with this code says something of its connection: such calls are counted there. */
 export const isOfConnection = (code: string | null): boolean => code !== null && ofTheConnection.has(code);
 
+/**
+ * Whether something failed for want of the right master keys in this daemon: that says nothing of what it was about, and
+ * another daemon gets further, or this one once its file is right.
+ */
+export const isOfMasterKey = (code: string): boolean =>
+  code === 'master-key-missing' || code === 'master-key-unusable' || code === 'master-key-refused';
+
 /** A Fault of that code. */
 export function outsideFault(code: OutsideCode, message: string, retryAfterSeconds?: number): Fault {
   return new Fault(kinds[code], code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });

@@ -23,6 +23,7 @@ import { projectIdOf } from '../../adapters/store/tenancy/tenancy.ts';
 import { originNotificationOf } from '../../adapters/store/tenancy/people.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isOfMasterKey } from '../../domain/outside.ts';
 import type { NoticeCondition } from '../../domain/notification.ts';
 import type { FlowContext } from '../context.ts';
 import { roomFor } from '../in-flight.ts';
@@ -110,7 +111,8 @@ async function tell(ctx: FlowContext, row: NotificationRow): Promise<Settled> {
   } catch (error) {
     const code = error instanceof Fault ? error.code : 'internal';
     const fields = { noticeId: row.id, receiver: row.receiver, condition: row.condition, code };
-    const isPassing = ['provider-unavailable', 'rate-limited', 'not-sent', 'busy', 'unavailable'].includes(code);
+    const passing = ['provider-unavailable', 'rate-limited', 'not-sent', 'busy', 'unavailable'];
+    const isPassing = passing.includes(code) || isOfMasterKey(code);
     if ((isPassing || code === 'internal') && row.attempts + 1 < limits.attempts) {
       const backOff = Math.min(pause.firstMs * 2 ** row.attempts, pause.mostMs);
       const asked = error instanceof Fault ? (error.retryAfterSeconds ?? 0) * 1_000 : 0;

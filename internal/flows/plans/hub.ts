@@ -6,6 +6,7 @@ import { connectionByName, type SealedConnection } from '../../adapters/store/se
 import { projectOf, type Repository, repositoryById } from '../../adapters/store/repositories/repositories.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isOfMasterKey } from '../../domain/outside.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { CodehostCall } from '../broker/broker.ts';
@@ -100,7 +101,7 @@ export function againAfterMs(error: unknown, attempts: number): number | null {
     if (error.code === 'rate-limited') return Math.max(backOff, (error.retryAfterSeconds ?? 60) * 1_000);
     // `unavailable` is the database: what it broke off has not been told, and nobody wishes for it a second time.
     const passing = ['provider-unavailable', 'outcome-unknown', 'not-sent', 'busy', 'unavailable'];
-    return passing.includes(error.code) ? backOff : null;
+    return passing.includes(error.code) || isOfMasterKey(error.code) ? backOff : null;
   }
   if (error instanceof RepoCondition) return isPassing(error) ? backOff : null;
   return backOff;

@@ -6,6 +6,7 @@ import { connectionById, type SealedConnection } from '../../adapters/store/secr
 import { projectOf } from '../../adapters/store/repositories/repositories.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isOfMasterKey } from '../../domain/outside.ts';
 import { idAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { CodehostCall } from '../broker/broker.ts';
@@ -33,7 +34,7 @@ export function codehostChecks(ctx: () => FlowContext): CheckPort {
           ctx().runtime.log.warn({ checkId: report.id, err: error }, 'check.report_broke');
           return { outcome: 'later', afterMs };
         }
-        if (!passing.includes(error.code)) return failed(error.message);
+        if (!passing.includes(error.code) && !isOfMasterKey(error.code)) return failed(error.message);
         ctx().runtime.log.info({ checkId: report.id, code: error.code }, 'check.report_later');
         return { outcome: 'later', afterMs: Math.max(afterMs, (error.retryAfterSeconds ?? 0) * 1_000) };
       }

@@ -7,6 +7,7 @@ import {
   renewLeases,
   heldLeases,
   suspendLeases,
+  type Wait,
   waitAgain,
 } from '../../adapters/store/sessions/hosts.ts';
 import { offerHold, type TakenSession } from '../../adapters/store/sessions/holds.ts';
@@ -20,6 +21,7 @@ import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isOfMasterKey } from '../../domain/outside.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import type { FlowContext } from '../context.ts';
 import { endSession } from '../sessions/sessions.ts';
@@ -263,16 +265,8 @@ export class Supervisor {
     if (isDraining) return { kind: 'drained' };
     const standing = await heldLeases(this.#ctx.db, [session]);
     if (!standing.has(session.sessionId)) return { kind: 'gone' };
-    if (error instanceof ProgramMissing) {
-      const retryAt = new Date(this.#ctx.runtime.now().getTime() + missingMs);
-      await waitAgain(this.#ctx.db, session, {
-        reason: error.message,
-        waitsFor: error.waitsFor,
-        retryAt,
-        failures: session.failures,
-      });
-      return { kind: 'gone' };
-    }
+    if (error instanceof ProgramMissing) return this.#awaitHere(session, error.message, error.waitsFor);
+    if (error instanceof Fault && isOfMasterKey(error.code)) return this.#awaitHere(session, error.message, 'key');
     if (error instanceof EngineError) return this.#engineFailed(session, error);
     if (error instanceof Capped) {
       await this.#awaitRoom(session, error.message);
@@ -286,6 +280,13 @@ export class Supervisor {
     }
     const waitsFor = error instanceof HarnessFailure ? 'harness' : 'engine';
     return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error), waitsFor };
+  }
+
+  /** What this daemon lacks, somebody gives it, or another daemon has: it says nothing of the session. */
+  async #awaitHere(session: ClaimedSession, reason: string, waitsFor: Wait['waitsFor']): Promise<ConversationEnd> {
+    const retryAt = new Date(this.#ctx.runtime.now().getTime() + missingMs);
+    await waitAgain(this.#ctx.db, session, { reason, waitsFor, retryAt, failures: session.failures });
+    return { kind: 'gone' };
   }
 
   /** An engine that may be there again is waited for, however long that is; what trying again does not change ends it. */
