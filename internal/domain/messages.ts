@@ -11,6 +11,7 @@ export const messagesTable = {
   foreignCursor: 'The cursor was not made by this list; start again without one.',
   notJson: 'The body is not valid JSON.',
   notJsonType: 'The body must be application/json.',
+  projectArchived: 'The project is archived; bring it back before changing anything in it.',
   overloaded: 'Too much is waiting for the database; try again.',
   secretNotFound: 'Secret not found: {}',
   secretExpired: 'Secret has expired: {}',

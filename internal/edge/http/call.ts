@@ -7,6 +7,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { type Access, notVisible, resolveAccess, resolveSession, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
@@ -90,11 +91,7 @@ export async function authorize(
   // What asks no more than to read changes nothing, by whichever method.
   const isKept = route.method === 'GET' || route.permission.endsWith(':read') || route.permission === 'project:write';
   if (access.project?.archived && !isKept) {
-    throw new Fault(
-      'conflict',
-      'project-archived',
-      'The project is archived; bring it back before changing anything in it.',
-    );
+    throw new Fault('conflict', 'project-archived', messagesTable.projectArchived);
   }
   return access;
 }

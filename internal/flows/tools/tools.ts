@@ -7,6 +7,7 @@ import { sha256Bytes } from '../../base/hash.ts';
 import { callerByToken, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { type InputSchema, parseToolInput, toolInputSchema } from '../../../schemas/tool-input.ts';
 import { Fault } from '../../domain/fault.ts';
+import { messagesTable } from '../../domain/messages.ts';
 import type { RemoteAuth, Tool } from '../../domain/spec.ts';
 import { type Actor, type FlowContext, catalogOf } from '../context.ts';
 import { absentSecret, secretText } from '../sealed.ts';
@@ -209,6 +210,9 @@ async function run(
   if (spec === undefined) throw refused(name);
   const parsed = parseToolInput(spec.name, input);
   if (!parsed.ok) throw new Fault('invalid', 'invalid-input', parsed.problems.join('; '));
+  // The turn under way goes on to its end, also outside; what lies in the project stays as it is, as for people.
+  if (caller.isArchived && spec.effect !== 'none' && spec.name.startsWith('svc.'))
+    throw new Fault('conflict', 'project-archived', messagesTable.projectArchived);
   const actor: Actor = { kind: 'session', id: caller.sessionId, name: caller.agent };
   const cancelled = new Fault('unavailable', 'cancelled', 'The call was cancelled.');
   if (signal.aborted) throw cancelled;

@@ -16,6 +16,7 @@ export interface ToolCaller {
   /** Of the revision that the session was started from. */
   readonly spec: AgentSpec;
   readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
+  readonly isArchived: boolean;
   readonly eventId: string | null;
   /** Target of the event that it was spawned for. */
   readonly target: { readonly type: string; readonly key: string } | null;
@@ -27,6 +28,7 @@ export async function callerByToken(sql: Sql, sessionId: string, tokenHash: Buff
   const { rows } = await sql.query<ToolCaller>(
     `select s.id as "sessionId", s.agent_id as "agentId", s.agent, s.revision, s.state, r.spec, s.event_id as "eventId",
             json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
+            p.archived_at is not null as "isArchived",
             case when e.target_type is not null
               then json_build_object('type', e.target_type, 'key', e.target_key) end as target,
             exists (select from svc.checks c where c.session_id = s.id) as "hasChecks"
