@@ -2,9 +2,12 @@
 // secret of the application that was wrong for a while.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '../../internal/flows/session-host/host-crash-testkit.ts';
+import { hmacSha256 } from '../../internal/adapters/crypto/crypto.ts';
+import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { ErrtrackSimulator } from '../../internal/base/testkit/errtrack-provider.ts';
 import { type ErrtrackBench, organization, projectsPath, setupPath, startErrtrackBench } from './errtrack-testkit.ts';
 
@@ -97,4 +100,35 @@ describe('a connection of the error tracker, later', () => {
     const again = (await at.daemon.api('POST', `P/events/${goes}/replay`)).body['eventRecordId'];
     assert.deepEqual(await ended(String(again)), ['unmatched', removed, 0]);
   });
+});
+
+it('takes the secret of the application from the organization alone: one of that name in a project signs nothing', async () => {
+  const simulator = await ErrtrackSimulator.start();
+  const { clientSecretFile: _, ...section } = simulator.section('');
+  const errtrack = { ...section, clientSecretRef: 'errtrack-client' };
+  const daemon = await startTestDaemon({ config: { file: { providers: { errtrack } }, allowPrivateNetwork: true } });
+  try {
+    const values = { '/api/v1/orgs/default': ErrtrackSimulator.clientSecret, P: 'of-a-project' };
+    for (const [at, value] of Object.entries(values))
+      assert.ok((await daemon.api('PUT', `${at}/secrets/errtrack-client`, { value })).status < 300);
+    const sent = async (key: string): Promise<number> => {
+      const body = JSON.stringify({
+        action: 'deleted',
+        installation: { uuid: randomUUID() },
+        data: { installation: {} },
+      });
+      const signature = hmacSha256(Buffer.from(key), Buffer.from(body)).toString('hex');
+      const headers = { 'sentry-hook-resource': 'issue', 'sentry-hook-signature': signature };
+      return (await daemon.api('POST', '/api/v1/intake/errtrack', body, { token: null, headers })).status;
+    };
+    assert.equal(await sent(values.P), 401);
+    assert.notEqual(await sent(ErrtrackSimulator.clientSecret), 401);
+    const organizationId = String((await daemon.api('GET', '/api/v1/orgs/default')).body['id']);
+    assert.equal((await daemon.api('DELETE', '/api/v1/orgs/default/secrets/errtrack-client')).status, 204);
+    const begun = await daemon.api('POST', setupPath, { organizationId, projectId: 'default' });
+    assert.equal(begun.body['code'], 'setup-unavailable');
+  } finally {
+    await daemon.stop();
+    await simulator.stop();
+  }
 });

@@ -6,7 +6,7 @@ import { errtrackSection } from '../base/config/errtrack-settings.ts';
 import { secretInFile } from '../base/config/section.ts';
 import { Fault } from '../domain/fault.ts';
 import type { FlowContext } from './context.ts';
-import { secretText } from './sealed.ts';
+import { organizationSecretText } from './sealed.ts';
 
 export const setupUnavailable = (): Fault =>
   new Fault(
@@ -23,18 +23,18 @@ export function errtrackApplication(ctx: FlowContext): ErrtrackSettings {
   return { ...settings, allowPrivate: ctx.config.allowPrivateNetwork };
 }
 
-/** The application's secret. Throws Fault `unavailable`. */
-export async function errtrackSecret(
-  ctx: FlowContext,
-  scope: { readonly orgId: string; readonly id: string },
-): Promise<string> {
+/**
+ * The application's secret, of an organization: it proves deliveries for every project, so that none of them may say what it
+ * is. Throws Fault `unavailable`.
+ */
+export async function errtrackSecret(ctx: FlowContext, { orgId }: { readonly orgId: string }): Promise<string> {
   const section = errtrackSection(ctx.config.file, ctx.config.fileDir);
   if (section === undefined) throw setupUnavailable();
   const { secret } = section;
   const text =
     secret.kind === 'file'
       ? secretInFile(secret.path)
-      : await secretText(ctx, scope, secret.name, { kind: 'tool', name: 'errtrack' });
+      : await organizationSecretText(ctx, orgId, secret.name, { kind: 'tool', name: 'errtrack' });
   if (text === undefined || text === '') throw setupUnavailable();
   return text;
 }

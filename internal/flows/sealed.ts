@@ -35,6 +35,17 @@ export async function secretText(
   return (await openSecret(ctx, project, name, reader))?.text;
 }
 
+/** Of no project: a secret of one, which its members write, is never meant. */
+const noProject = '00000000-0000-0000-0000-000000000000';
+
+/** As `secretText`, of what belongs to an organization: its own secret alone, whatever stands under the name in a project. */
+export const organizationSecretText = (
+  ctx: FlowContext,
+  orgId: string,
+  name: string,
+  reader: SecretReader,
+): Promise<string | undefined> => secretText(ctx, { id: noProject, orgId }, name, reader);
+
 /** What is wrong with a secret that `secretText` did not find, in the spec's words. */
 export async function absentSecret(
   ctx: FlowContext,
