@@ -1,6 +1,7 @@
 // Asks the provider of a connection whether it works, and sets its status to what that says; and replaces credentials. What
 // cannot be reached proves nothing about a connection: it is degraded, not lost.
 
+import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import { callChat } from '../../adapters/providers/chat/chat.ts';
 import { callTracker } from '../../adapters/providers/tracker/tracker.ts';
 import { readInstallation } from '../../adapters/providers/codehost/codehost.ts';
@@ -11,7 +12,7 @@ import {
   type ObservedConnection,
   setConnectionCredentials,
 } from '../../adapters/store/connections/connections.ts';
-import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { connectionByName, lockConnection, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { mountedRepositories } from '../../adapters/store/connections/installations.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
@@ -204,6 +205,16 @@ async function checkConsented(ctx: FlowContext, connection: SealedConnection): P
   }
 }
 
+function sealWhole(ctx: FlowContext, project: ProjectRef, { name }: SealedConnection, whole: object): Sealed {
+  const plaintext = Buffer.from(JSON.stringify(whole), 'utf8');
+  try {
+    const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' as const };
+    return sealingOf(ctx).sealer.seal(plaintext, binding);
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
 /** Replaces the credentials that are given; the others stay. Throws Fault `not_found`, `invalid`. */
 export async function replaceCredentials(
   ctx: FlowContext,
@@ -218,27 +229,24 @@ export async function replaceCredentials(
   if (foreign !== undefined) {
     throw new Fault('invalid', 'invalid-body', `credentials: ${foreign[0]} is not for ${connection.provider}`);
   }
-  const whole = { ...connectionSecrets(ctx, connection), ...Object.fromEntries(given) };
-  const plaintext = Buffer.from(JSON.stringify(whole), 'utf8');
-  const binding = { orgId: project.orgId, projectId: project.id, name: connection.name, use: 'connection' as const };
-  try {
-    const sealed = sealingOf(ctx).sealer.seal(plaintext, binding);
-    await ctx.db.tx(async (tx) => {
-      await setConnectionCredentials(tx, { id: connection.id, ...sealed, now: ctx.runtime.now() });
-      await countSealed(ctx, tx, sealed.keyVersion);
-      await recordAudit(tx, {
-        orgId: project.orgId,
-        projectId: project.id,
-        principal: actor,
-        action: 'connection.credentials_set',
-        subject: { kind: 'Connection', name: connection.name },
-        detail: { provider: connection.provider, connectionId: connection.id, keys: given.map(([key]) => key) },
-      });
-      // What the old key was given for stays with the old key.
-      await dropTokensOf(tx, connection.id);
+  await ctx.db.tx(async (tx) => {
+    // As it is now: of two who give one each at once, neither takes the other's back.
+    const held = await lockConnection(tx, connection.id);
+    if (held === undefined) throw absent();
+    const whole = { ...connectionSecrets(ctx, held), ...Object.fromEntries(given) };
+    const sealed = sealWhole(ctx, project, held, whole);
+    await setConnectionCredentials(tx, { id: connection.id, ...sealed, now: ctx.runtime.now() });
+    await countSealed(ctx, tx, sealed.keyVersion);
+    await recordAudit(tx, {
+      orgId: project.orgId,
+      projectId: project.id,
+      principal: actor,
+      action: 'connection.credentials_set',
+      subject: { kind: 'Connection', name: connection.name },
+      detail: { provider: connection.provider, connectionId: connection.id, keys: given.map(([key]) => key) },
     });
-  } finally {
-    plaintext.fill(0);
-  }
+    // What the old key was given for stays with the old key.
+    await dropTokensOf(tx, connection.id);
+  });
   return shown(ctx, project, connection.name);
 }

@@ -90,6 +90,15 @@ export async function connectionByName(
   return rows[0];
 }
 
+/** Locks a connection until the end of the transaction; undefined where it is gone. */
+export async function lockConnection(tx: Sql, id: string): Promise<SealedConnection | undefined> {
+  const { rows } = await tx.query<SealedConnection>(
+    `select ${connection} where c.id = $1::uuid for no key update of c`,
+    [id],
+  );
+  return rows[0];
+}
+
 /** Connections of a project to code hosts that may be used, by name. */
 export async function usableCodehosts(sql: Sql, projectId: string): Promise<SealedConnection[]> {
   const { rows } = await sql.query<SealedConnection>(

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { connectionById } from '../../../adapters/store/secrets/credentials.ts';
 import { type ApiAnswer, startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
+import { connectionSecrets } from '../../../flows/sealed.ts';
 
 let daemon: TestDaemon;
 before(async () => {
@@ -175,5 +177,21 @@ describe('connections over HTTP', () => {
       200,
     );
     assert.equal(await of(), 'active');
+  });
+
+  it('keep what either of two gives at once of their credentials', async () => {
+    status(
+      await post({ provider: 'tracker', name: 'two', credentials: { webhookSecret: 'first', apiKey: 'first' } }),
+      201,
+    );
+    const id = String((await daemon.api('GET', 'P/connections/two')).body['id']);
+    for (let round = 0; round < 12; round += 1) {
+      const given = [{ webhookSecret: `hook-${round}` }, { apiKey: `key-${round}` }];
+      const put = (credentials: object) => daemon.api('PUT', 'P/connections/two/credentials', { credentials });
+      for (const answer of await Promise.all(given.map(put))) status(answer, 200);
+      const connection = await connectionById(daemon.ctx.db, id);
+      assert.ok(connection);
+      assert.deepEqual(connectionSecrets(daemon.ctx, connection), Object.assign({}, ...given));
+    }
   });
 });
