@@ -53,16 +53,15 @@ export function shellPage(visit: Visit, overview?: string): void {
   sendHtml(visit, 200, html(visit, { title: 'svc', scripts: [...first, 'app.ts'], imports, body }));
 }
 
-export const signinPage = (visit: Visit): void =>
-  sendHtml(
-    visit,
-    200,
-    html(visit, {
-      title: 'Sign in · svc',
-      scripts: ['signin.ts'],
-      body: `<div id="root" data-base="${escapeHtml(visit.base.origin)}"></div>${noscript}`,
-    }),
-  );
+/** Whether a page of another address leads here, another port of this machine too; browsers say so of themselves. */
+const isLed = ({ request }: Visit): boolean =>
+  ['cross-site', 'same-site'].includes(String(request.headers['sec-fetch-site']));
+
+export function signinPage(visit: Visit): void {
+  const led = isLed(visit) ? ' data-led' : '';
+  const body = `<div id="root" data-base="${escapeHtml(visit.base.origin)}"${led}></div>${noscript}`;
+  sendHtml(visit, 200, html(visit, { title: 'Sign in · svc', scripts: ['signin.ts'], body }));
+}
 
 export const devicePage = (visit: Visit): void =>
   sendHtml(

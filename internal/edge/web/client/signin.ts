@@ -1,4 +1,5 @@
-// The page of sign-in: a hand-off in the address is used and taken out of it; else the ways in, and the field for a token.
+// The page of sign-in: a hand-off in the address is taken out of it and used, where another page leads here not before
+// somebody says so: it may be somebody else's. Else the ways in, and the field for a token.
 
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -18,6 +19,7 @@ function takeHandoff(): string | undefined {
   return handoff;
 }
 const handoff = takeHandoff();
+const isLed = root?.dataset['led'] !== undefined;
 
 async function enter(body: { readonly token: string } | { readonly handoff: string }): Promise<void> {
   if (await openSession(body)) return location.replace(target);
@@ -27,9 +29,11 @@ async function enter(body: { readonly token: string } | { readonly handoff: stri
 function SigninPage(): Markup {
   const methods = useRead((signal) => call<SigninMethods>('GET', '/api/v1/auth/methods', { signal }), 'methods');
   const [error, setError] = useState<unknown>(undefined);
-  const [busy, setBusy] = useState(handoff !== undefined);
+  const [asked, setAsked] = useState(isLed ? handoff : undefined);
+  const [busy, setBusy] = useState(handoff !== undefined && !isLed);
   const run = async (body: { readonly token: string } | { readonly handoff: string }): Promise<void> => {
     setBusy(true);
+    setAsked(undefined);
     setError(undefined);
     try {
       await enter(body);
@@ -39,7 +43,7 @@ function SigninPage(): Markup {
     }
   };
   useEffect(() => {
-    if (handoff !== undefined) void run({ handoff });
+    if (handoff !== undefined && !isLed) void run({ handoff });
   }, []);
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -55,6 +59,12 @@ function SigninPage(): Markup {
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${methods.error === undefined ? null : html`<${Failure} error=${methods.error} />`}
     ${busy ? html`<p role="status">Signing in…</p>` : null}
+    ${
+      asked === undefined
+        ? null
+        : html`<div class="notice" data-testid="led"><p>Another page leads here, to sign this browser in as whoever made its link. Go on only if that was you, by <code>svc console</code>.</p>
+          <p><button type="button" data-testid="signin-led" onClick=${() => run({ handoff: asked })}>Sign in by this link</button></p></div>`
+    }
     ${ways.map(({ name, label, url }) => html`<p><a class="button primary" data-testid=${`signin-${name}`} href=${`${url}${query}`}>Sign in with ${label}</a></p>`)}
     <form onSubmit=${submit}>
       <${Field} label="API token" hint=${methods.value?.tokens === false ? 'Only the token of the data directory signs in here.' : html`<span><code>svc console</code> opens this signed in.</span>`}>
