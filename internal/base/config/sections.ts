@@ -14,6 +14,7 @@ import { checkOauthSettings } from './oauth-settings.ts';
 import { retentionSettings } from './retention-settings.ts';
 import { templateFault } from './sandbox-command.ts';
 import { namedProviders, sandboxesSettings } from './sandbox-settings.ts';
+import type { SetupCacheSettings } from './setup-cache-settings.ts';
 import { sessionSettings } from './session-settings.ts';
 import { signinSettings } from './signin-settings.ts';
 import { sourceSettings, syncSettings } from './sync-settings.ts';
@@ -36,10 +37,33 @@ export function checkSections(config: Config): void {
   checkProviders(config);
 }
 
+/** A file or directory that a setting names. */
+export interface NamedFile {
+  readonly key: string;
+  readonly path: string;
+}
+
+/** Those that svcd begins without: what needs one waits for it, or is refused. */
+export function filesNeededLater({ file, fileDir, roles }: Config): readonly NamedFile[] {
+  // Of a key each daemon that runs sessions has its own file.
+  const keys = roles.includes('session') ? modelSettings(file, fileDir).keys : {};
+  const secret = errtrackSection(file, fileDir)?.secret;
+  return [
+    ...Object.entries(keys).flatMap(([provider, place]) =>
+      place.kind === 'file' ? [{ key: `providers.model.${provider}.keyFile`, path: place.path }] : [],
+    ),
+    ...(secret?.kind === 'file' ? [{ key: 'providers.errtrack.clientSecretFile', path: secret.path }] : []),
+    ...compileSettings(file, fileDir).templateSources.flatMap((source, at) =>
+      'directory' in source ? [{ key: `templates.${at}.directory`, path: source.directory }] : [],
+    ),
+  ];
+}
+
 /** A provider of sandboxes that is named, here or by a preset, has its section, which can be used, where sessions run. */
-function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
+function checkProviders(config: Config): void {
+  const { sandbox, roles, file, fileDir } = config;
   if (!roles.includes('session')) return;
-  const { docker, kubernetes, presets } = sandboxesSettings(file, fileDir);
+  const { docker, kubernetes, presets, setupCache } = sandboxesSettings(file, fileDir);
   const { command } = sessionSettings(file);
   const sections = new Map<string, readonly [name: string, section: unknown]>([
     ['command', ['sessions.command', command]],
@@ -58,6 +82,21 @@ function checkProviders({ sandbox, roles, file, fileDir }: Config): void {
     requireDirectory(`sandboxes.presets.${name}.rootfs`, rootfs);
   const tls = named.some(([, provider]) => provider === 'docker') ? docker?.tls : undefined;
   for (const [name, path] of Object.entries(tls ?? {})) requireReadable(`sandboxes.docker.tls.${name}`, path);
+  const kubeconfig = named.some(([, provider]) => provider === 'kubernetes') ? kubernetes?.kubeconfig : undefined;
+  if (kubeconfig !== undefined) requireReadable('sandboxes.kubernetes.kubeconfig', kubeconfig);
+  if (setupCache?.s3 !== undefined) checkStore(setupCache.s3, config);
+}
+
+/** The keys of the store are there; what they hold is read where it is used. */
+function checkStore(s3: NonNullable<SetupCacheSettings['s3']>, { secretEnv }: Config): void {
+  const { accessKeyIdEnv, secretAccessKeyEnv, secretAccessKeyFile } = s3;
+  const requireSet = (name: string, variable: string): void => {
+    if ((secretEnv?.(variable) ?? '') === '')
+      throw new ConfigError(`sandboxes.setupCache.s3.${name}`, `cannot be used: ${variable} is not set`);
+  };
+  requireSet('accessKeyIdEnv', accessKeyIdEnv);
+  if (secretAccessKeyFile === undefined) requireSet('secretAccessKeyEnv', secretAccessKeyEnv);
+  else requireReadable('sandboxes.setupCache.s3.secretAccessKeyFile', secretAccessKeyFile);
 }
 
 function requireDirectory(key: string, path: string | undefined): void {
@@ -72,7 +111,8 @@ function isDirectory(path: string): boolean {
   }
 }
 
-function requireReadable(key: string, path: string): void {
+/** Throws ConfigError. */
+export function requireReadable(key: string, path: string): void {
   try {
     accessSync(path, constants.R_OK);
   } catch (error) {

@@ -1,12 +1,14 @@
 // What stands between an installation as it runs and the program that asks (`svc upgrade check`). Changes nothing.
 
 import { join } from 'node:path';
+import { AccessError, kubeconfigAccess } from '../../adapters/engine/engine.ts';
 import { foreignEmbedded } from '../../adapters/postgres/foreign.ts';
 import { runningEmbedded } from '../../adapters/postgres/postgres.ts';
 import { inspectDatabase } from '../../adapters/store/schema/copy.ts';
 import { holdsText, readMigrations } from '../../adapters/store/schema/migrate.ts';
 import { type Config, ConfigError } from '../../base/config/config.ts';
-import { checkSections } from '../../base/config/sections.ts';
+import { namedProviders, sandboxesSettings } from '../../base/config/sandbox-settings.ts';
+import { checkSections, filesNeededLater, requireReadable } from '../../base/config/sections.ts';
 import { exists } from '../../base/files.ts';
 import { type BackupInput, unopenable, withDatabase } from './saved-database.ts';
 
@@ -25,7 +27,7 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
   const { config } = input;
   if (config.databaseUrl === undefined && !(await exists(join(config.dataDir, 'postgres', 'PG_VERSION'))))
     return [
-      checkSettings(config),
+      ...checkSettings(config),
       { name: 'database', status: 'ok', message: `there is none under ${config.dataDir} yet: svcd makes it` },
     ];
   const foreign = config.databaseUrl === undefined ? await foreignEmbedded(config.dataDir) : undefined;
@@ -33,12 +35,12 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
     foreign === undefined ? [] : [{ name: 'server', status: 'error', message: foreign }];
   // Nobody here can start it, and so look further.
   if (foreign !== undefined && (await runningEmbedded(config.dataDir)) === undefined)
-    return [checkSettings(config), ...refused];
+    return [...checkSettings(config), ...refused];
   return withDatabase(input, async (url) => {
     const found = await inspectDatabase(url);
     const known = (await readMigrations()).map((one) => one.name);
     const checks = [
-      checkSettings(config),
+      ...checkSettings(config),
       ...(refused.length > 0 ? refused : [checkServer(found)]),
       checkMigrations(known, found.migrations, found.bytes),
     ];
@@ -58,16 +60,40 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
   });
 }
 
-/** What svcd would end with before anything else. */
-function checkSettings(config: Config): UpgradeCheck {
+/** What svcd would end with before anything else, and what it would begin without. */
+function checkSettings(config: Config): UpgradeCheck[] {
   const name = 'settings';
   try {
     checkSections(config);
+    checkCluster(config);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return { name, status: 'error', message: error.message, hint: 'svcd does not start with it: see what changed' };
+    return [{ name, status: 'error', message: error.message, hint: 'svcd does not start with it: see what changed' }];
   }
-  return { name, status: 'ok', message: 'all can be used' };
+  const lacking = filesNeededLater(config).flatMap(({ key, path }): UpgradeCheck[] => {
+    try {
+      requireReadable(key, path);
+      return [];
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      const hint = 'svcd starts without it: what needs it waits, or is refused';
+      return [{ name, status: 'warning', message: error.message, hint }];
+    }
+  });
+  return lacking.length > 0 ? lacking : [{ name, status: 'ok', message: 'all can be used' }];
+}
+
+/** Throws ConfigError for a kubeconfig that svcd would not take. */
+function checkCluster({ sandbox, roles, file, fileDir }: Config): void {
+  const { kubernetes, presets } = sandboxesSettings(file, fileDir);
+  const isNamed = namedProviders(sandbox, presets).some(([, provider]) => provider === 'kubernetes');
+  if (kubernetes?.kubeconfig === undefined || !isNamed || !roles.includes('session')) return;
+  try {
+    kubeconfigAccess(kubernetes.kubeconfig);
+  } catch (error) {
+    if (!(error instanceof AccessError)) throw error;
+    throw new ConfigError('sandboxes.kubernetes.kubeconfig', `cannot be used: ${error.message}`);
+  }
 }
 
 function checkServer({
