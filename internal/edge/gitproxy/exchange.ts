@@ -19,10 +19,13 @@ export interface Exchange {
 }
 
 /** What the code host says of a request that it did not serve. */
-export function judge(status: number): Fault | undefined {
+export function judge(status: number, { needs }: Pick<GitUpstream, 'needs'>): Fault | undefined {
   if (status === 200) return undefined;
   if (status === 401) return outsideFault('credential-refused', 'the code host does not take the credential');
-  if (status === 403) return outsideFault('permission-missing', 'the installation may not do this');
+  if (status === 403) {
+    const lacks = needs === '' ? '' : `; it lacks one of ${needs}`;
+    return outsideFault('permission-missing', `the installation may not do this${lacks}`);
+  }
   if (status === 404 || (status >= 300 && status < 400))
     return outsideFault('not-found', 'the repository is absent, or has moved');
   return outsideFault('provider-unavailable', `the code host answered with ${status}`);

@@ -304,7 +304,12 @@ describe('git of a session’s mounts', () => {
 
   it('tells a refusal of the code host, and keeps the token to itself', async () => {
     bench.sim.fault = ({ operation }) => (operation === 'git push' ? { kind: 'status', status: 403 } : null);
-    await assert.rejects(git(join(dir, 'app'), 'push', 'origin', 'HEAD:refs/heads/no'), /permission-missing/);
+    await assert.rejects(
+      git(join(dir, 'app'), 'push', 'origin', 'HEAD:refs/heads/no'),
+      /permission-missing: .* lacks one of contents: write/,
+    );
+    bench.sim.fault = ({ operation }) => (operation === 'git fetch' ? { kind: 'status', status: 403 } : null);
+    await assert.rejects(git(join(dir, 'app'), 'fetch', 'origin'), /it lacks one of contents: read/);
     bench.sim.fault = () => null;
     assert.doesNotMatch(bench.log(), /ghs_[A-Za-z0-9._-]{36,}/);
   });

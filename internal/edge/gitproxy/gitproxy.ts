@@ -165,18 +165,18 @@ async function passRefs(exchange: Exchange, way: GitUpstream, service: string): 
     await way.authorization(await way.authorization());
     answer = await reached(exchange.forward(way, path));
   }
-  await passAnswer(exchange, answer);
+  await passAnswer(exchange, way, answer);
 }
 
 async function passFetch(exchange: Exchange, way: GitUpstream): Promise<void> {
   const { request } = exchange;
   // One of a known length comes in pieces of its own, and goes on with that length.
   const body = request.headers['content-length'] === undefined ? inPieces(request) : request;
-  await passAnswer(exchange, await reached(exchange.forward(way, '/git-upload-pack', body)));
+  await passAnswer(exchange, way, await reached(exchange.forward(way, '/git-upload-pack', body)));
 }
 
-async function passAnswer({ response }: Exchange, answer: Dispatcher.ResponseData): Promise<void> {
-  const fault = judge(answer.statusCode);
+async function passAnswer({ response }: Exchange, way: GitUpstream, answer: Dispatcher.ResponseData): Promise<void> {
+  const fault = judge(answer.statusCode, way);
   if (fault !== undefined) {
     await answer.body.dump();
     throw fault;

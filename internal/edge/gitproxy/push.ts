@@ -41,7 +41,7 @@ export async function passPush(exchange: Exchange, way: GitUpstream): Promise<vo
   // git asks first whether it may send much, with nothing in it.
   if (commands.head.length === flush.length) {
     const answer = await reached(exchange.forward(way, '/git-receive-pack', commands.head));
-    const fault = judge(answer.statusCode);
+    const fault = judge(answer.statusCode, way);
     if (fault === undefined) return finish(exchange, await reached(bounded(answer.body)));
     await answer.body.dump();
     throw fault;
@@ -108,7 +108,7 @@ async function forward(exchange: Exchange, way: GitUpstream, body: AsyncIterable
     throw new OutcomeUnknown('the answer to a push was lost', { cause: error });
   }
   if (status >= 500) throw new OutcomeUnknown(`an answer of ${status} to a push`);
-  const fault = judge(status);
+  const fault = judge(status, way);
   if (fault !== undefined) throw fault;
   return bytes;
 }

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { codehostOf, codehosts, gitUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { type HeldToken, installationToken, type TokenRequest } from '../installation-token.ts';
+import { type HeldToken, installationToken, permissionText, type TokenRequest } from '../installation-token.ts';
 import { type Call, performWrite, refusedBefore } from '../outbox/outbox.ts';
 import { isSameRepository, mountsOf, permissionsFor, type Want } from './confine.ts';
 
@@ -23,6 +23,8 @@ export interface GitUpstream {
   /** Value of the Authorization header; undefined for a public repository. `refused`: the one that was not taken. */
   authorization(refused?: HeldToken): Promise<(HeldToken & { readonly header: string }) | undefined>;
   readonly connectionId: string | null;
+  /** The permissions that it is asked with, in words; empty for a public repository. */
+  readonly needs: string;
   /** What a reader of the outbox needs to look at it. */
   readonly probe: JsonObject;
 }
@@ -55,6 +57,7 @@ export async function gitUpstream(
     return {
       upstream: gitUrlOf(ctx, connection, mount.repository),
       connectionId: connection.id,
+      needs: permissionText(permissions),
       probe: { repository: mount.repository, permissions, ...(installationId !== undefined && { installationId }) },
       async authorization(refused) {
         const held = await installationToken(ctx, request, refused);
@@ -65,7 +68,7 @@ export async function gitUpstream(
   if (service === 'fetch' && first.auth.kind === 'none') {
     const [host] = hosts.length === 1 ? hosts : [];
     const upstream = gitUrlOf(ctx, host, first.repository);
-    return { upstream, connectionId: null, probe: {}, authorization: async () => undefined };
+    return { upstream, connectionId: null, needs: '', probe: {}, authorization: async () => undefined };
   }
   const needs = service === 'fetch' ? 'contents: read' : 'contents: write';
   throw outsideFault('capability-missing', `the mount of ${first.repository} does not have the capability ${needs}`);
