@@ -90,6 +90,8 @@ export const dryRun = named(
     ),
     /** What would be written, of acts that apply something. */
     actions: v.optional(v.array(action)),
+    /** Of a rollback and a pin: what would be applied, as the act takes it. */
+    commit: v.optional(v.string()),
   }),
 );
 export type DryRun = Shape<typeof dryRun>;

@@ -15,6 +15,8 @@ export interface DryRun {
   readonly consequences: readonly Consequence[];
   /** What would be written, of acts that apply something. */
   readonly actions?: readonly Action[];
+  /** Of a rollback and a pin: what would be applied. */
+  readonly commit?: string;
 }
 
 export const amount = (count: number, noun: string): string =>

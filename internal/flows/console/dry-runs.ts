@@ -215,6 +215,7 @@ export async function dryCommit(
   const { result, to, leaves } = planned;
   if (result.status === 'failed')
     return {
+      commit: to,
       consequences: [
         plainConsequence('mistakes', 'Its files do not compile: nothing would change', result.diagnostics.length),
       ],
@@ -242,5 +243,6 @@ export async function dryCommit(
       ...(changes.length === 0 ? [plainConsequence('resources', 'Nothing that runs differs from it')] : []),
     ],
     actions: changes,
+    commit: to,
   };
 }

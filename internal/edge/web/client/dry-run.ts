@@ -15,9 +15,16 @@ function shown(names: readonly string[], count: number): string {
   return `${some.join(', ')}${count > most ? ` and ${count - some.length} more` : ''}`;
 }
 
-export async function consequencesOf(method: string, path: string, body?: object): Promise<Content> {
+export async function consequencesOf(
+  method: string,
+  path: string,
+  body?: object,
+  onAnswer: (answer: DryRun) => void = () => undefined,
+): Promise<Content> {
   const asked = `${path}${path.includes('?') ? '&' : '?'}dryRun=true`;
-  const { consequences, actions = [] } = await call<DryRun>(method, asked, body === undefined ? {} : { body });
+  const answer = await call<DryRun>(method, asked, body === undefined ? {} : { body });
+  onAnswer(answer);
+  const { consequences, actions = [] } = answer;
   const changes = actions.flatMap(({ op, kind, name, changes: values }) =>
     op === 'update' ? values.map(({ path: at }) => `${kind} ${name}: ${at}`) : [],
   );
@@ -27,15 +34,16 @@ export async function consequencesOf(method: string, path: string, body?: object
   )}</ul>${changes.length === 0 ? null : html`<details><summary>${changes.length} values differ</summary><ul>${changes.slice(0, 100).map((one) => html`<li><code>${one}</code></li>`)}</ul></details>`}</div>`;
 }
 
-/** A confirmation that names these consequences and takes a reason. */
+/** A confirmation that names these consequences and takes a reason; `onAnswer` hears what was answered. */
 export const asked = (
   title: string,
   method: string,
   path: string,
   body?: object,
+  onAnswer?: (answer: DryRun) => void,
 ): NonNullable<ActionProps['confirm']> => ({
   title,
-  consequence: () => consequencesOf(method, path, body),
+  consequence: () => consequencesOf(method, path, body, onAnswer),
   withReason: true,
 });
 

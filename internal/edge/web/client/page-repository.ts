@@ -1,5 +1,6 @@
 // One repository: is git what runs, is anything held, when is the next look, who set a commit aside and why.
 
+import { useRef } from 'preact/hooks';
 import type { AuditEntry } from '../../../../schemas/api/audit.ts';
 import type { Run } from '../../../../schemas/api/reconciles.ts';
 import type { Repository } from '../../../../schemas/api/repositories.ts';
@@ -41,6 +42,10 @@ function Actions(props: { readonly place: Place; readonly one: Repository; reado
     await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'repositories'));
   };
+  // What was said of one commit is done to that one, whatever has been applied since.
+  const meant = useRef<string | undefined>(undefined);
+  const rollBack = (reason?: string): Promise<void> =>
+    post('rollback', meant.current === undefined ? {} : { commit: meant.current })(reason);
   const given = { place, needs: 'repositories:sync' };
   const why = (title: string, text: string) => ({ title, consequence: async () => text, withReason: true });
   return html`<div class="actions">
@@ -51,7 +56,7 @@ function Actions(props: { readonly place: Place; readonly one: Repository; reado
     }
     ${one.suspended ? null : html`<${Action} ...${given} label="Suspend" testId="suspend" command=${shell`svc repo suspend ${one.name}`} run=${post('suspend')} confirm=${{ ...why(`Suspend ${one.name}`, 'No push and no poll is followed until it is resumed. A run under way is superseded; what runs keeps running.'), isMild: true }} />`}
     ${one.status === 'held' && one.lastReconcile !== null ? html`<a class="button" href=${pageHref(place, 'reconciles', one.lastReconcile.id)}>Review what is held</a>` : null}
-    ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${shell`svc repo rollback ${one.name}`} run=${post('rollback', {})} confirm=${asked(`Roll ${one.name} back`, 'POST', `${path}/rollback`, {})} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${shell`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
+    ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${shell`svc repo rollback ${one.name}`} run=${rollBack} confirm=${asked(`Roll ${one.name} back`, 'POST', `${path}/rollback`, {}, ({ commit }) => (meant.current = commit))} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${shell`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
     ${one.quarantinedCommit === null ? null : html`<${Action} ...${given} label="Release" testId="release" command=${shell`svc repo release ${one.name}`} run=${post('release', {})} confirm=${{ ...why(`Release ${one.quarantinedCommit.slice(0, 12)}`, 'The commit that was set aside is synced again.'), isMild: true }} />`}
     <${Action} place=${place} needs="repositories:write" label="Remove" testId="delete" command=${shell`svc repo remove ${one.name}`} run=${remove}
       confirm=${asked(`Remove ${one.name}`, 'DELETE', path)} /></div>`;
