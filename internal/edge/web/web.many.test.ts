@@ -91,3 +91,39 @@ test('of many triggers on an event those that matched stand first, and all of an
   assert.equal(await page.locator('tbody tr').count(), 150);
   await context.close();
 });
+
+test('more connections, receivers or triggers of an agent than are read at once are there when they are asked for, or said to be', async () => {
+  const { api } = daemon;
+  const names = Array.from({ length: 201 }, (_, n) => `n-${String(n).padStart(3, '0')}`);
+  const credentials = { webhookSecret: 'a-secret-of-a-hook' };
+  for (const name of names) {
+    const connection = { provider: 'codehost', name, credentials };
+    const receiver = { name, kind: 'webhook', url: 'https://example.org/hook' };
+    const made = await Promise.all([api('POST', 'P/connections', connection), api('POST', 'P/receivers', receiver)]);
+    assert.deepEqual(
+      made.map(({ status }) => status),
+      [201, 201],
+    );
+  }
+  const { page, context } = await signedIn('connections');
+  const last = names.at(-1) ?? '';
+  for (const [path, kind] of [
+    ['connections', 'connection'],
+    ['settings', 'receiver'],
+  ] as const) {
+    await page.goto(`${daemon.url}${root}/${path}`);
+    await at(page, `row-${kind}-${names[0]}`).waitFor();
+    assert.equal(await at(page, `row-${kind}-${last}`).count(), 0);
+    await at(page, 'page-older').click();
+    await at(page, `row-${kind}-${last}`).waitFor();
+    assert.equal(await at(page, 'page-older').count(), 0);
+    assert.notEqual(await page.evaluate('document.activeElement.tagName'), 'BODY');
+  }
+  const hook = '- { event: webhook.received, endpoint: all, auth: { kind: none }, routing: { kind: spawn } }\n';
+  const content = agentText('woken', 'Sort.', `triggers:\n${hook.repeat(201)}`);
+  const files = [{ path: '.svc/agents/woken.yaml', content }];
+  assert.equal((await api('POST', 'P/apply', { files, prune: false })).status, 200);
+  await page.goto(`${daemon.url}${root}/agents/woken?tab=world`);
+  await page.getByText('There are more:').waitFor();
+  await context.close();
+});

@@ -12,6 +12,7 @@ import { ConnectionRow, Since, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
 import { Command, Copy, Failure, html, Reading, Status, Table, Toast, type Markup, useRead } from './kit.ts';
 import { useLive } from './live.ts';
+import { More, usePages } from './more.ts';
 
 const setupBase = '/api/v1/connections/errtrack/installations';
 const projectsPath = '/api/v1/connections/errtrack/projects';
@@ -74,10 +75,7 @@ export function Page(props: PageProps): Markup {
   const scope = { organizationId: place.org.id, projectId: place.project.id };
   const lacking = lackingOf(place);
   const isAllowed = lacking === undefined;
-  const rows = useRead(
-    (signal) => call<{ items: Connection[] }>('GET', `${place.api}/connections?limit=200`, { signal }),
-    'rows',
-  );
+  const rows = usePages<Connection>(`${place.api}/connections`);
   const query = new URLSearchParams(scope).toString();
   const readOptions = (): Promise<Options> => setupCall<Options>('GET', `${projectsPath}?${query}`);
   const options = useRead(() => (isAllowed ? readOptions() : Promise.resolve(undefined)), 'options');
@@ -132,7 +130,7 @@ export function Page(props: PageProps): Markup {
         : html`<${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
       <${ErrtrackRow} lacking=${lacking} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedText(own?.usedBy)} own=${own} onConnect=${connect} onDisconnect=${() => question.ask(consequence)} />
-    <//>`
+    <//><${More} hasMore=${rows.value.hasMore} more=${rows.more} />`
     }
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
     ${question.asking === undefined ? null : html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${question.asking} onConfirm=${question.confirmed} onClose=${question.close} />`}

@@ -10,6 +10,7 @@ import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Empty, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
 import { statusCell } from './list.ts';
+import { More, usePages } from './more.ts';
 import type { Place } from './pages.ts';
 
 type Receiver = Shape<typeof receiver>;
@@ -106,31 +107,30 @@ function Told(props: { readonly notices: readonly Notice[] }): Markup {
 export function Notifications(props: { readonly place: Place }): Markup | null {
   const { place } = props;
   const isAllowed = place.permissions.includes('receivers:read');
-  const path = `${place.api}/receivers?limit=200`;
-  const read = useRead(
-    async (signal) =>
-      isAllowed
-        ? {
-            receivers: (await call<{ items: readonly Receiver[] }>('GET', path, { signal })).items,
-            notices: (await call<{ items: readonly Notice[] }>('GET', `${place.api}/notices?limit=10`, { signal }))
-              .items,
-          }
-        : undefined,
-    `${path} ${isAllowed}`,
-  );
-  if (!isAllowed) return null;
-  const found = read.value;
+  return isAllowed ? html`<${Receivers} place=${place} />` : null;
+}
+
+function Receivers({ place }: { readonly place: Place }): Markup {
+  const receivers = usePages<Receiver>(`${place.api}/receivers`);
+  const noticesPath = `${place.api}/notices?limit=10`;
+  const notices = useRead((signal) => call<{ items: readonly Notice[] }>('GET', noticesPath, { signal }), noticesPath);
+  const again = (): void => {
+    receivers.again();
+    notices.again();
+  };
+  const found = receivers.value;
+  const told = notices.value?.items ?? [];
   return html`<section aria-labelledby="told" data-testid="receivers"><div class="title"><h2 id="told">Who is told</h2></div>
-    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
+    ${[receivers.error, notices.error].map((error) => (error === undefined ? null : html`<${Failure} error=${error} />`))}
     ${
       found === undefined
         ? null
         : html`<div>${
-            found.receivers.length === 0
+            found.items.length === 0
               ? html`<${Empty} text="Nobody is told of failed syncs, questions, spend caps and the like." command="svc notify add chat NAME --connection C --channel ID" />`
-              : html`<${Table} label="Receivers" columns=${['Name', 'Kind', 'To', 'Of', 'State', 'Action'].map((title) => ({ title }))}>${found.receivers.map((one) => html`<${Row} key=${one.name} place=${place} one=${one} again=${read.again} />`)}<//>`
+              : html`<${Table} label="Receivers" columns=${['Name', 'Kind', 'To', 'Of', 'State', 'Action'].map((title) => ({ title }))}>${found.items.map((one) => html`<${Row} key=${one.name} place=${place} one=${one} again=${again} />`)}<//><${More} hasMore=${found.hasMore} more=${receivers.more} />`
           }
-      <${Add} place=${place} again=${read.again} />
-      ${found.notices.length === 0 ? null : html`<${Told} notices=${found.notices} />`}</div>`
+      <${Add} place=${place} again=${again} />
+      ${told.length === 0 ? null : html`<${Told} notices=${told} />`}</div>`
     }</section>`;
 }

@@ -156,7 +156,10 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
 function World(props: { readonly place: Place; readonly agent: Agent }): Markup {
   const { place, agent } = props;
   const path = `${place.api}/triggers?limit=200&agent=${encodeURIComponent(agent.name)}`;
-  const read = useRead((signal) => call<{ items: readonly Trigger[] }>('GET', path, { signal }), path);
+  const read = useRead(
+    (signal) => call<{ items: readonly Trigger[]; nextCursor: string | null }>('GET', path, { signal }),
+    path,
+  );
   useLive(['agents'], read.again, (change) => change.id === agent.name);
   if (read.value === undefined)
     return read.error === undefined ? html`<p class="empty">Reading…</p>` : html`<${Failure} error=${read.error} />`;
@@ -171,6 +174,7 @@ function World(props: { readonly place: Place; readonly agent: Agent }): Markup 
       ${one.connection === undefined ? null : html` by <a href=${pageHref(place, 'connections')}>${one.connection}</a>`} <${Status} kind=${kindOf(one.status)} text=${one.status} /></li>`,
         )}</ul>`
   }
+    ${read.value.nextCursor === null ? null : html`<p>There are more: <${Command} command=${shell`svc trigger list --agent ${agent.name}`} /></p>`}
     <h2>World</h2><${AgentWorld} name=${agent.name} place=${place} spec=${agent.spec as WorldSpec} triggers=${triggers} /></div>`;
 }
 

@@ -1,38 +1,18 @@
 // Tokens: the caller's own, made and revoked here, and those of the organization where the caller may see them. The text of
 // a new one is shown once.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
 import { Action, useOnce } from './action.ts';
 import { ApiError, call } from './api.ts';
 import { asked, because } from './dry-run.ts';
-import { Command, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
+import { Command, Copy, Failure, Field, html, type Markup, Status, Table, Time } from './kit.ts';
+import { More, usePages } from './more.ts';
 import type { PageProps } from './pages.ts';
 
-type TokenPage = { readonly items: readonly Token[]; readonly nextCursor: string | null };
 const ownPath = '/api/v1/tokens';
 const day = 86_400_000;
 const needed = 'tokens:write';
-
-/** The latest tokens, `pages` of them; what is shown stays while more are read. */
-function useTokens(path: string) {
-  const [pages, setPages] = useState(1);
-  const read = useRead(async (signal) => {
-    const items: Token[] = [];
-    let cursor: string | null = '';
-    for (let page = 0; page < pages && cursor !== null; page += 1) {
-      const query = new URLSearchParams({ limit: '200', ...(cursor !== '' && { cursor }) });
-      const answer: TokenPage = await call<TokenPage>('GET', `${path}?${query}`, { signal });
-      items.push(...answer.items);
-      cursor = answer.nextCursor;
-    }
-    return { items, hasMore: cursor !== null };
-  }, path);
-  useEffect(() => {
-    if (pages > 1) read.again();
-  }, [pages]);
-  return { ...read, more: () => setPages((before) => before + 1) };
-}
 
 function stateOf({ revokedAt, expiresAt }: Token): { readonly kind: 'good' | 'off'; readonly text: string } {
   if (revokedAt !== null) return { kind: 'off', text: 'revoked' };
@@ -42,9 +22,9 @@ function stateOf({ revokedAt, expiresAt }: Token): { readonly kind: 'good' | 'of
 }
 
 export function Page({ place }: PageProps): Markup {
-  const own = useTokens(ownPath);
+  const own = usePages<Token>(ownPath);
   const orgPath = `/api/v1/orgs/${place.org.slug}/tokens`;
-  const all = useTokens(orgPath);
+  const all = usePages<Token>(orgPath);
   const me = own.value?.items[0]?.principal.id;
   const others = (all.value?.items ?? []).filter(({ principal }) => principal.id !== me);
   const again = (): void => {
@@ -121,12 +101,6 @@ function Tokens(props: {
       await call('DELETE', path, because(reason));
       props.again();
     };
-  const more = (event: Event): void => {
-    // The button goes with the last of them: the focus stays with the rows.
-    const rows = (event.currentTarget as HTMLElement).closest('div')?.querySelector<HTMLElement>('.scroll');
-    rows?.focus({ preventScroll: true });
-    props.more?.();
-  };
   const columns = ['Name', 'Whose', 'State', 'Used', 'Expires', 'Action'].map((title) => ({ title }));
   return html`<div><h2>${props.title}${props.more === undefined ? ' ' : ', the latest '}${props.tokens.length}</h2>
     ${
@@ -141,5 +115,5 @@ function Tokens(props: {
           <td>${one.revokedAt === null ? html`<${Action} place=${{ permissions }} label="Revoke" testId="revoke" needs=${needed} command=${`svc token revoke ${one.id}${props.org}`} run=${revoke(path)} confirm=${asked(`Revoke ${one.name}`, 'DELETE', path)} />` : '–'}</td></tr>`;
       })}<//>`
     }
-    ${props.more === undefined ? null : html`<p class="pager"><button type="button" data-testid="page-older" onClick=${more}>More</button></p>`}</div>`;
+    <${More} hasMore=${props.more !== undefined} more=${() => props.more?.()} /></div>`;
 }
