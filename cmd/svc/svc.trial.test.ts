@@ -240,7 +240,7 @@ const answers: readonly (readonly [line: string, code: number, words: RegExp])[]
     /ssh is not read: try https:\/\/github\.com\/acme\/widgets\.git/,
   ],
   ['repo add away --path /nope/nope --suspend', 0, /warning: there is no \/nope\/nope\n.*`svc repo resume away/],
-  ['session archive ..', 1, /no address can hold the name \.\./],
+  ['session archive ..', 1, /There is no such session/],
   ['repo probe http://127.0.0.1:9/x.git', 1, /reachable: +false\ncondition: +unreachable/],
   ['repo remove away --yes', 0, /^removed away/],
   [

@@ -17,6 +17,7 @@ export interface OpenApiDocument {
 const conventions = `## Conventions
 
 JSON over HTTP under \`/api/v1\`. \`GET /api/v1/openapi.json\` describes every call with its shapes. \`P\` stands for \`/api/v1/orgs/{org}/projects/{project}\`, where either is a slug or an id.
+A name that is \`.\` or \`..\` stands in a path as \`~.\` or \`~..\`, since clients take the others for steps.
 Numbers of milliseconds, seconds and bytes are named so. Times are RFC 3339.
 
 ## Credentials

@@ -4,6 +4,7 @@
 
 import type { Answers, Given, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import { readPayload } from '../../core/match/match.ts';
+import { pathPart } from '../../domain/path-part.ts';
 import { type ProblemDetails, Refusal, refusal, trustHint } from './failure.ts';
 import { findServer, type ServerSettings } from './settings.ts';
 import { type SseMessage, sseMessages } from './sse.ts';
@@ -101,12 +102,6 @@ interface Loose extends RequestOptions {
 const pageLimit = 200;
 const pagesMax = 500;
 
-/** One part of a path. Throws `Refusal` where an address cannot have it: another resource than the one named would be asked. */
-function segment(name: string): string {
-  if (name !== '.' && name !== '..') return encodeURIComponent(name);
-  throw refusal('invalid-name', `no address can hold the name ${name}`, 'in addresses it is a step to another place');
-}
-
 export async function connect(call: Call): Promise<Client> {
   const server = await findServer(call);
   if (server.token === undefined) {
@@ -120,7 +115,7 @@ export async function connect(call: Call): Promise<Client> {
 export function createClient(server: ServerSettings, signal: AbortSignal): Client {
   const pathOf = (operation: Pick<Operation, 'path'>, input: Loose): string => {
     const params = { org: server.org, project: server.project, ...input.params };
-    return operation.path.replaceAll(/:(\w+)/g, (_, name: keyof typeof params) => segment(params[name]));
+    return operation.path.replaceAll(/:(\w+)/g, (_, name: keyof typeof params) => pathPart(params[name]));
   };
   const request = async (operation: Pick<Operation, 'method' | 'path'>, input: Loose): Promise<unknown> => {
     const timeout = AbortSignal.timeout(input.timeoutMs ?? 60_000);

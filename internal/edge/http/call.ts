@@ -8,6 +8,7 @@ import { type Access, notVisible, resolveAccess, resolveSession, TokenFault } fr
 import { Fault } from '../../domain/fault.ts';
 import { parseJson } from '../../domain/json-text.ts';
 import { messagesTable } from '../../domain/messages.ts';
+import { nameOfPart } from '../../domain/path-part.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
@@ -54,9 +55,10 @@ export function bearer(header: string | undefined): string | undefined {
 
 /** By their names, also one that takes the rest of a path. */
 function paramsOf(route: Route, request: FastifyRequest): Record<string, string> {
-  const params = request.params as Record<string, string>;
+  const { '*': rest = '', ...params } = request.params as Record<string, string>;
+  const named = Object.fromEntries(Object.entries(params).map(([name, part]) => [name, nameOfPart(part)]));
   const name = route.tail === true ? /:(\w+)$/.exec(route.path)?.[1] : undefined;
-  return name === undefined ? params : { ...params, [name]: params['*'] ?? '' };
+  return name === undefined ? named : { ...named, [name]: rest };
 }
 
 /**

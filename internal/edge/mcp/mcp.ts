@@ -6,7 +6,7 @@
 
 import type { Dispatcher } from 'undici';
 import type { FlowContext } from '../../flows/context.ts';
-import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
+import { nameOfPart } from '../../domain/path-part.ts';
 import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from '../../flows/tools/tools.ts';
 import { exceedsValues } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -131,7 +131,7 @@ async function enter(
 }
 
 async function serve(context: ToolServerContext, at: McpRequest, { caller, token }: Admitted): Promise<void> {
-  const alias = aliasOfSegment(at.params['alias'] ?? '');
+  const alias = nameOfPart(at.params['alias'] ?? '');
   const isOpen = async (): Promise<boolean> => (await callerOf(context.ctx, caller.sessionId, token)) !== undefined;
   await serveCaller(context, at, { caller, token, alias, isOpen });
 }

@@ -4,6 +4,7 @@
 import { textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { type Notice, severityOf } from '../../domain/notification.ts';
+import { pathPart } from '../../domain/path-part.ts';
 import { code, cut, plain } from '../markup.ts';
 
 /** Where the reader finds more. */
@@ -112,7 +113,7 @@ const marks = { info: '✅', warning: '⚠️', error: '❌' } as const;
 /** A notice for a receiver. */
 export function wordsOf(notice: Notice, place: Place): Words {
   const { headline, name, quoted, command, path, kind, more } = partsOf(notice);
-  const page = `${place.baseUrl}/${place.org}/${place.project}${path === '' ? '' : `/${path.split('/').map(encodeURIComponent).join('/')}`}`;
+  const page = `${place.baseUrl}/${place.org}/${place.project}${path === '' ? '' : `/${path.split('/').map(pathPart).join('/')}`}`;
   const title = headline.replace('{}', () => name);
   const lines = [
     `${marks[severityOf(notice.condition)]} **${headline.replace('{}', () => code(name))}** in ${code(`${place.org}/${place.project}`)}`,

@@ -8,10 +8,11 @@ import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import { Fault } from '../../domain/fault.ts';
+import { pathPart } from '../../domain/path-part.ts';
 import { mcpServerNames } from '../../domain/tool-names.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
-import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
+import { sessionAliases } from '../sessions/sessions.ts';
 import type { Progress } from './progress.ts';
 
 const listedWithinMs = 30_000;
@@ -103,7 +104,7 @@ export async function converse(
   }
   const mcpServers = aliases.map((alias) => ({
     name: named.names.get(alias) ?? alias,
-    url: `${origin}/api/v1/sessions/${sessionId}/mcp/${aliasSegment(alias)}`,
+    url: `${origin}/api/v1/sessions/${sessionId}/mcp/${pathPart(alias)}`,
     headers: { authorization },
   }));
   const opened = await of.gate.run(session.projectId, async () => {

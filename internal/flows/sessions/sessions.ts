@@ -93,13 +93,6 @@ export function sessionAliases(spec: Pick<AgentSpec, 'tools'>, hasChecks: boolea
   return [...aliases].toSorted();
 }
 
-/** An alias as the last segment of its server's path; `.` and `..` are names of tools, but steps in a path. */
-export const aliasSegment = (alias: string): string => (isStep(alias) ? `~${alias}` : encodeURIComponent(alias));
-/** The alias of a decoded segment. No alias holds a `~`. */
-export const aliasOfSegment = (segment: string): string =>
-  segment.startsWith('~') && isStep(segment.slice(1)) ? segment.slice(1) : segment;
-const isStep = (text: string): boolean => text === '.' || text === '..';
-
 // Spending over days, for people: by day and agent, with what each agent's sessions came to.
 
 const dayMs = 86_400_000;

@@ -63,9 +63,12 @@ export interface CallOptions {
   readonly headers?: { readonly [name: string]: string };
 }
 
+/** Names of dots alone, which a browser would take for steps, as the service takes them. */
+export const withoutSteps = (path: string): string => path.replaceAll(/\/(?=\.{1,2}(?:[/?]|$))/g, '/~');
+
 async function send(method: string, path: string, { body, signal, headers }: CallOptions): Promise<Response> {
   const key = localStorage.getItem(keyItem);
-  return fetch(path, {
+  return fetch(withoutSteps(path), {
     method,
     credentials: 'same-origin',
     redirect: 'error',

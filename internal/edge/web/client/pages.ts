@@ -2,6 +2,7 @@
 // is a module of its own that is loaded when it is first looked at; whoever adds one adds a row here, and its name in web.ts.
 
 import { useEffect, useState } from 'preact/hooks';
+import { withoutSteps } from './api.ts';
 import type { VNode } from 'preact';
 
 /** A project as pages are given it. */
@@ -110,12 +111,14 @@ export function addressOf(path: string): Address {
   } catch {
     // What is no encoding names itself.
   }
-  return { org, project, page: page === '' ? 'overview' : page, id: decoded };
+  return { org, project, page: page === '' ? 'overview' : page, id: decoded.replace(/^~(?=\.{1,2}$)/, '') };
 }
 
 /** The address of a page of a project. */
 export const pageHref = (place: Place, page: string, id?: string): string =>
-  page === 'overview' ? place.root : `${place.root}/${page}${id === undefined ? '' : `/${encodeURIComponent(id)}`}`;
+  page === 'overview'
+    ? place.root
+    : withoutSteps(`${place.root}/${page}${id === undefined ? '' : `/${encodeURIComponent(id)}`}`);
 
 const moved = 'svc:moved';
 
