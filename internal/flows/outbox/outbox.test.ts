@@ -21,12 +21,16 @@ describe('writes to the outside', () => {
   /** What the provider has, by the key that a step planted. */
   const there = new Map<string, number>();
   let looks = 0;
+  /** Looks that the database breaks off. */
+  let broken = 0;
   before(async () => {
     daemon = await startTestDaemon();
     ctx = daemon.ctx;
     const readers = ctx.outbox?.readers as { [provider: string]: OutboxPorts['readers'][string] };
     readers['toy'] = async (_, { probe }) => {
       looks += 1;
+      broken -= 1;
+      if (broken >= 0) throw databaseUnavailable();
       const at = there.get(String(probe['key']));
       return at === undefined ? { found: false } : { found: true, answer: { id: at }, url: `https://toy/${at}` };
     };
@@ -172,6 +176,17 @@ describe('writes to the outside', () => {
     assert.deepEqual(await performWrite(ctx, write(lost)), { id: there.size });
     const row = await newest();
     assert.deepEqual([row.status, looks - seen], ['done', 1]);
+  });
+
+  it('a look that the database broke off is none: it is begun anew, and what was done is told as done', async () => {
+    broken = 2;
+    assert.deepEqual(await performWrite(ctx, write(lost, { idempotencyKey: 'six' })), { id: there.size });
+    assert.equal((await newest()).status, 'done');
+    await assert.rejects(performWrite(ctx, write(never, { idempotencyKey: 'seven' })), failsWith('outcome-unknown'));
+    broken = 1;
+    const again = write(never, { idempotencyKey: 'seven' });
+    await assert.rejects(performWrite(ctx, again), failsWith('unavailable'), 'nobody has looked');
+    await assert.rejects(performWrite(ctx, again), failsWith('outcome-unknown'));
   });
 
   it('what is not found is outcome-unknown; its repeat looks again and never writes', async () => {

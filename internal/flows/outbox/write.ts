@@ -18,12 +18,15 @@ import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts'
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import type { Found, SoughtStep } from '../ports.ts';
+import { withRetry } from '../with-retry.ts';
 import { callIds, type Call } from './read.ts';
 
 /** From the row to the first step: a place in a line, a token. From a step to its end: the send, the pause, the look. */
 const leaseSeconds = { open: 75, step: 60 } as const;
 /** How long after a lost answer the provider is looked at. */
 const lookAfterMs = 2_000;
+/** For how long a look is begun anew that our own database broke off. */
+const lookMs = 20_000;
 /** How long the later of two calls of a key waits for the first. */
 const waitMs = { most: 180_000, look: 200 } as const;
 
@@ -157,7 +160,8 @@ function stepper(ctx: FlowContext, write: Write, id: string, onHanded: () => voi
       await sleep(lookAfterMs);
       const { project, sessionId, connectionId, provider, tool } = write;
       const of = { id, projectId: project.id, sessionId, connectionId, provider, tool, probe: kept };
-      const found = await findStep(ctx, { ...of, createdAt });
+      const until = performance.now() + lookMs;
+      const found = await withRetry(() => findStep(ctx, { ...of, createdAt }), { until });
       if (found === undefined) throw unknown();
       return found.answer as T;
     }
@@ -167,7 +171,10 @@ function stepper(ctx: FlowContext, write: Write, id: string, onHanded: () => voi
 const unknown = (): Fault =>
   outsideFault('outcome-unknown', 'it was sent, and whether it was done is not known; it is not sent again');
 
-/** Looks once whether a step arrived; undefined where it was not found, or nobody could look. */
+/**
+ * Looks once whether a step arrived; undefined where it was not found, or the provider could not be asked. What our own
+ * database broke off was no look: that is thrown.
+ */
 export async function findStep(
   ctx: FlowContext,
   of: SoughtStep & { readonly provider: string },
@@ -176,6 +183,7 @@ export async function findStep(
     const found = await ctx.outbox?.readers[of.provider]?.(ctx, of);
     return found?.found === true ? found : undefined;
   } catch (error) {
+    if (isConnectionLoss(error)) throw error;
     ctx.runtime.log.warn({ callId: of.id, provider: of.provider, err: error }, 'outbox.look_failed');
     return undefined;
   }
