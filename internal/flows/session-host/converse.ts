@@ -6,6 +6,7 @@ import type { Sandbox, SandboxProcess } from '../../adapters/sandbox/sandbox.ts'
 import { type ClaimedSession, moveSession } from '../../adapters/store/sessions/hosts.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import { within } from '../../base/waits.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import { Fault } from '../../domain/fault.ts';
 import { pathPart } from '../../domain/path-part.ts';
@@ -16,6 +17,8 @@ import { sessionAliases } from '../sessions/sessions.ts';
 import type { Progress } from './progress.ts';
 
 const listedWithinMs = 30_000;
+/** One that does not end within this is in a sandbox that says nothing, and ends with it. */
+export const killMs = 3_000;
 
 interface Starting {
   readonly ctx: FlowContext;
@@ -59,7 +62,7 @@ export function starter(
     let connection: HarnessConnection | undefined;
     // The process first: what its last words wait for may be away.
     running = async () => {
-      await child.kill();
+      await within(child.kill(), killMs);
       await connection?.close();
     };
     stops.push(running);

@@ -5,6 +5,7 @@ import type { LaunchPlan } from '../../adapters/harness/types.ts';
 import type { HeldSandbox, Sandbox, SandboxProcess } from '../../adapters/sandbox/sandbox.ts';
 import { countWraps } from '../../adapters/store/secrets/keys.ts';
 import { endHold, type OfferedSession, putHold } from '../../adapters/store/sessions/holds.ts';
+import { within } from '../../base/waits.ts';
 import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import type { EdgeAuthority } from '../ports.ts';
 import type { Launched, Launching } from './launching.ts';
@@ -84,6 +85,19 @@ export async function holdSession(
   return keepHeld(of, given);
 }
 
+/** A sandbox in which no program starts within this says nothing: its wire counts as cut after longer than a daemon that stops has. */
+const answerMs = 3_000;
+/** So long a daemon that stops waits for what a session leaves, and for its work to be kept. */
+const leavingsMs = 15_000;
+
+async function answers(sandbox: Sandbox): Promise<boolean> {
+  const started = sandbox.run({ command: ':', cwd: '/', timeoutMs: answerMs }).then(
+    () => true,
+    () => false,
+  );
+  return (await within(started, answerMs))?.value === true;
+}
+
 /** From here on the position of the transcript is written with it. */
 export function keepHeld(
   { ctx, session, progress, transcript, stops }: Launching,
@@ -91,16 +105,25 @@ export function keepHeld(
 ): Pick<Launched, 'leave'> {
   progress.keep((out) => process.lasting?.release(out));
   stops.push(() => (progress.isStopped ? undefined : endHold(ctx.db, session)));
-  const leave = async (): Promise<boolean> => {
-    if (sandbox.leave === undefined || progress.cursor().unclean) return false;
+  const keepLeavings = async (): Promise<void> => {
     await results.now();
     // Should nobody come back for it.
     await keepWork(ctx, { session, project, sandbox });
+  };
+  const leave = async (): Promise<boolean> => {
+    if (sandbox.leave === undefined) return false;
+    const isHeard = await answers(sandbox);
+    const { sessionId } = session;
+    if (!isHeard) ctx.runtime.log.warn({ sessionId, reason: 'its sandbox says nothing' }, 'session.leavings_not_kept');
+    else if (progress.cursor().unclean) return false;
+    else await within(keepLeavings(), leavingsMs);
     await transcript.flush();
-    if (progress.cursor().unclean) return false;
-    progress.stop();
+    const isClean = !progress.cursor().unclean;
+    if (isHeard && !isClean) return false;
+    if (isClean) progress.stop();
+    // What nobody can go on with is not ended by words that do not reach it: its box ends by itself.
     await sandbox.leave();
-    return true;
+    return isClean;
   };
   return { leave };
 }

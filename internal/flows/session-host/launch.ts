@@ -16,7 +16,7 @@ import type {
 import { forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
 import { type LaunchFacts, readLaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { unlessAborted } from '../../base/waits.ts';
+import { unlessAborted, within } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import { type FlowContext, sealingOf } from '../context.ts';
@@ -49,6 +49,8 @@ export class ProgramMissing extends Error {
 }
 
 const lastWordsChars = 400;
+/** How long the end of a sandbox is waited for whose session is not wanted here any more. */
+const givenUpMs = 5_000;
 
 /** An error's message, and of a harness that went away the last that it said. */
 export function failureText(error: unknown): string {
@@ -229,6 +231,7 @@ async function openSandbox(
   const live = ctx.metrics.gauge('svc_sandbox_live', 'Sandboxes of this daemon that sessions run in', ['provider']);
   live.inc({ provider: sandbox.provider });
   stops.push(() => live.dec({ provider: sandbox.provider }));
-  stops.push(() => sandbox.stop());
+  // Who gave it up, or stops, waits for no engine that says nothing: the reaper finds what is left.
+  stops.push(async () => void (await (signal.aborted ? within(sandbox.stop(), givenUpMs) : sandbox.stop())));
   return { sandbox, isFresh: known === null };
 }

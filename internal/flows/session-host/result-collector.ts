@@ -5,6 +5,7 @@
 import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256Bytes } from '../../base/hash.ts';
+import { within } from '../../base/waits.ts';
 import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { knownFiles, type LeftFile, putDiff, putFile } from '../../adapters/store/sessions/session-results.ts';
@@ -26,6 +27,8 @@ export const resultLimits = {
 const listBytes = 256 * 1024;
 const programMs = 15_000;
 const lastWordsMs = 1_000;
+/** A sandbox in which a program does not start, or end, within this says nothing. */
+const answerMs = 5_000;
 
 interface Captured {
   readonly code: number | null;
@@ -33,9 +36,16 @@ interface Captured {
   readonly isCut: boolean;
 }
 
+/** Throws where the sandbox says nothing. */
+async function answered<T>(work: Promise<T>, ms: number): Promise<T> {
+  const found = await within(work, ms);
+  if (found === undefined) throw new Error('the sandbox says nothing');
+  return found.value;
+}
+
 /** What a program of the sandbox writes to its output, up to so many bytes; then it is ended. */
 async function capture(sandbox: Sandbox, argv: readonly string[], most: number): Promise<Captured> {
-  const child = await sandbox.spawn({ argv, cwd: sandbox.home });
+  const child = await answered(sandbox.spawn({ argv, cwd: sandbox.home }), answerMs);
   const chunks: Buffer[] = [];
   let size = 0;
   const end = (): void => void child.kill().catch(() => undefined); // Its end is told by `exited`, however late.
@@ -48,8 +58,7 @@ async function capture(sandbox: Sandbox, argv: readonly string[], most: number):
     if (size > most) end();
   });
   const read = finished(child.stdout).catch(() => undefined);
-  const { code } = await child.exited;
-  clearTimeout(timer);
+  const { code } = await answered(child.exited, programMs + answerMs).finally(() => clearTimeout(timer));
   // What was written before the end is still on its way.
   await Promise.race([read, sleep(lastWordsMs, undefined, { ref: false })]);
   return { code, bytes: Buffer.concat(chunks), isCut: size > most };

@@ -11,10 +11,11 @@ import {
   runningTurn,
   type TakenSession,
 } from '../../adapters/store/sessions/holds.ts';
-import { unlessAborted } from '../../base/waits.ts';
+import { unlessAborted, within } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
+import { killMs } from './converse.ts';
 import { keepHeld, openHold } from './hold.ts';
 import { type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
 import { ResultCollector } from './result-collector.ts';
@@ -125,7 +126,7 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
     },
   });
   stops.push(async () => {
-    await process.kill();
+    await within(process.kill(), killMs);
     await connection.close();
   });
   return {

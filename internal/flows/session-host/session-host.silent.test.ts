@@ -1,4 +1,5 @@
-// An engine that takes calls and answers none of them, once it was known: a launch that waits for it ends with its daemon.
+// An engine that takes calls and answers none of them, once it was known: a launch that waits for it ends with its daemon, and a
+// session that runs there is left to the next one.
 
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -8,21 +9,14 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createTestDatabase } from '../../base/testkit/postgres.ts';
 import { createHostBench } from './host-testkit.ts';
+import { engineWords, startSilentEngine } from './silent-box-testkit.ts';
 
-/** What an engine says that runs no box yet; a volume is whoever's it is made for. */
-const words: readonly (readonly [question: RegExp, status: number, answer: string])[] = [
-  [/^GET \S+\/version$/, 200, '{"Version":"1"}'],
-  [/^GET \S+\/info$/, 200, '{}'],
-  [/^GET \S+\/containers\/json\?/, 200, '[]'],
-  [/^GET \S+\/volumes\//, 404, '{}'],
-  [/^GET \S+\/images\//, 200, `{"Id":"sha256:${'a'.repeat(64)}"}`],
-  [/^POST \S+\/volumes\/create$/, 201, ''],
-  [/^POST \S+\/containers\/create\?/, 201, '{"Id":"box"}'],
-];
+const rawAgent = [process.execPath, join(import.meta.dirname, '../../../testdata/raw-agent/agent.ts')];
 
 /** From which question on it is silent. */
-const silences = { 'its version': 0, 'what it has of the session': 2, 'the box that it has made': words.length };
+const silences = { 'its version': 0, 'what it has of the session': 2, 'the box that it has made': engineWords.length };
 
 for (const [what, known] of Object.entries(silences))
   test(`a daemon that stops waits for no launch whose engine fell silent when it was asked for ${what}`, async () => {
@@ -32,7 +26,7 @@ for (const [what, known] of Object.entries(silences))
     const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
       const question = `${request.method} ${request.url}`;
       const body = await text(request);
-      const [, status = 0, answer = ''] = words.slice(0, known).find(([of]) => of.test(question)) ?? [];
+      const [, status = 0, answer = ''] = engineWords.slice(0, known).find(([of]) => of.test(question)) ?? [];
       if (status === 0) silent.push(question);
       else response.writeHead(status).end(answer === '' ? body : answer);
     };
@@ -56,3 +50,70 @@ for (const [what, known] of Object.entries(silences))
       await rm(dir, { recursive: true });
     }
   });
+
+const say = (words: string): string => {
+  const update = { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: words } };
+  return JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: '$S', update } });
+};
+
+const asks = JSON.stringify({
+  ...{ jsonrpc: '2.0', id: 'leave', method: 'session/request_permission' },
+  params: { sessionId: '$S', toolCall: { toolCallId: 'c', title: 'deploy' }, options: [] },
+});
+
+/** What a session is at when its engine falls silent, and whether another life of its daemon can go on with it there. */
+const moments = {
+  'between two turns': { lines: [say('ready')], state: 'idle', isLeft: true },
+  'in a turn': { lines: [say('ready'), say('more')], pauseMs: 60_000, state: 'running', isLeft: true },
+  // More was told behind what waits for an answer: nobody goes on from there.
+  'with a question behind which it spoke': {
+    ...{ lines: [asks, ...Array.from({ length: 100 }, () => say('ready'))], pauseMs: 1_000 },
+    ...{ state: 'waiting_permission', isLeft: false },
+  },
+} as const;
+
+for (const [moment, { state, isLeft, ...order }] of Object.entries(moments))
+  test(`a daemon that stops leaves a session on an engine that fell silent ${moment}, and waits for neither`, async () => {
+    const database = await createTestDatabase();
+    const engine = await startSilentEngine(rawAgent);
+    const presets = { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } };
+    const file = { sandboxes: { docker: { socket: engine.socket }, presets } };
+    const bench = await createHostBench({ database, config: { file, harnessBCommand: rawAgent } });
+    let stopped: Promise<string> | undefined;
+    try {
+      const environment = { name: 'asking', image: { kind: 'preset', name: 'base' }, approvals: 'prompt' };
+      await bench.apply({ boxed: { harness: 'harness-b', environment } });
+      const session = await bench.start('boxed', JSON.stringify(order));
+      await bench.until(session, (seen) => seen.state === state && seen.said.includes('ready'));
+      engine.fallSilent();
+      stopped = bench.stop().then(() => 'it has stopped');
+      assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+      const { rows } = await database.db.query(
+        `select s.state, exists (select from svc.session_holds h where h.session_id = s.id and h.epoch = s.epoch) as held
+           from svc.sessions s`,
+      );
+      assert.deepEqual(rows, [{ state: isLeft ? state : 'suspended', held: isLeft }]);
+    } finally {
+      await engine.stop();
+      await (stopped ?? bench.stop());
+      await database.close();
+    }
+  });
+
+test('a daemon that stops waits for no launch whose engine fell silent once its box was there', async () => {
+  const engine = await startSilentEngine(rawAgent, true);
+  const presets = { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } };
+  const file = { sandboxes: { docker: { socket: engine.socket }, presets } };
+  const bench = await createHostBench({ config: { file, harnessBCommand: rawAgent } });
+  let stopped: Promise<string> | undefined;
+  try {
+    await bench.apply({ boxed: { harness: 'harness-b' } });
+    await bench.start('boxed', JSON.stringify({ lines: [say('ready')] }));
+    while (!engine.isSilent()) await sleep(20);
+    stopped = bench.stop().then(() => 'it has stopped');
+    assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+  } finally {
+    await engine.stop();
+    await (stopped ?? bench.stop());
+  }
+});
