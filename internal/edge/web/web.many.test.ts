@@ -14,9 +14,10 @@ let run = '';
 before(async () => {
   daemon = await startTestDaemon({ config: { roles: ['api'] } });
   browser = await startBrowser();
+  const month = ((new Date().getUTCMonth() + 6) % 12) + 1;
   const files = Array.from({ length: count }, (_, n) => {
-    // The first two hundred do not fire in the next hours.
-    const cron = n < 200 ? '0 0 29 2 *' : `${n % 60} * * * *`;
+    // The first two hundred do not fire in the next hours, whatever the day.
+    const cron = n < 200 ? `0 0 1 ${month} *` : `${n % 60} * * * *`;
     const beat = `triggers: [{ kind: heartbeat, cron: '${cron}', message: m, routing: { kind: spawn } }]\n`;
     const name = `agent-${String(n).padStart(3, '0')}`;
     return { path: `.svc/agents/${name}.yaml`, content: agentText(name, 'Sort.', beat) };
