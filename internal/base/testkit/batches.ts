@@ -54,7 +54,7 @@ const single = files.filter((file) => alone.test(readFileSync(file, 'utf8')));
 const shared = files.filter((file) => !single.includes(file));
 const chunks: string[][] = [];
 for (let at = 0; at < shared.length; at += perBatch) chunks.push(shared.slice(at, at + perBatch));
-// The most first, as far as that shows: what begins last is waited for by nothing else.
+// The most first, as far as that shows, and what has a process for itself before: what begins last is waited for by all.
 const sizeOf = (chunk: readonly string[]): number => chunk.reduce((sum, file) => sum + statSync(file).size, 0);
 const batches = chunks.sort((a, b) => sizeOf(b) - sizeOf(a)).map((chunk, index) => write(index, chunk));
-process.stdout.write(`${[...batches, ...single].join('\n')}\n`);
+process.stdout.write(`${[...single, ...batches].join('\n')}\n`);

@@ -33,7 +33,7 @@ test('every file is in one batch, or by itself where it is about its process, an
   write('broken', `test('not so', () => { throw new Error('as planned'); });\n`);
   write('misspelt', `test('no end', () => {;\n`);
   const batches = batchesOf('*.test.mjs', 'f*.test.mjs');
-  assert.deepEqual(batches, ['.batches/000.mjs', '.batches/001.mjs', 'sized.test.mjs']);
+  assert.deepEqual(batches, ['sized.test.mjs', '.batches/000.mjs', '.batches/001.mjs']);
   // Not as a part of the run that this test is in.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const { status, stdout } = spawnSync(process.execPath, ['--test', '--test-reporter=tap', ...batches], {
