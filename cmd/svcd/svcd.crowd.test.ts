@@ -56,6 +56,10 @@ describe('a daemon whose database or project is held up', () => {
       await freed;
     });
     await held;
+    const begun = performance.now();
+    assert.equal((await daemon.api('GET', 'P/agents')).status, 200);
+    assert.equal((await post()).status, 202);
+    const plainMs = performance.now() - begun;
     const since = performance.now();
     const said = Array.from({ length: 12 }, () =>
       fetch(`${daemon.url}${project}/sessions/${String(body['id'])}/messages`, {
@@ -66,7 +70,8 @@ describe('a daemon whose database or project is held up', () => {
     );
     assert.equal((await daemon.api('GET', 'P/agents')).status, 200);
     assert.equal((await post()).status, 202);
-    assert.ok(performance.now() - since < 2_000, 'others were served meanwhile');
+    // Less than those wait; on a machine that is slow by itself, thrice what others take while nobody waits.
+    assert.ok(performance.now() - since < Math.max(2_000, 3 * plainMs), 'others were served meanwhile');
     for (const answer of await Promise.all(said)) assert.deepEqual(await problem(answer), [503, 'busy', true]);
     free();
     await over;
