@@ -79,7 +79,7 @@ test('the pull of an image is given up with the launch that asked for it', async
       () => 'made',
       (error: Error) => error.message,
     );
-    assert.equal(await Promise.race([end, sleep(5_000, 'it is waited for', { ref: false })]), 'it is archived');
+    assert.equal(await Promise.race([end, sleep(20_000, 'it is waited for', { ref: false })]), 'it is archived');
   } finally {
     await rm(dir, { recursive: true });
   }
@@ -137,7 +137,7 @@ test('what an engine that fell silent has of a session is not waited for by a la
       await Promise.race([asked.promise, end]);
       ending.abort(new Error('the daemon stops'));
       assert.equal(
-        await Promise.race([end, sleep(5_000, 'it is waited for', { ref: false })]),
+        await Promise.race([end, sleep(20_000, 'it is waited for', { ref: false })]),
         'the daemon stops',
         `${how}: ${last}`,
       );

@@ -38,7 +38,7 @@ for (const [what, open] of Object.entries({
     const second = inTurn(work('second'), given.signal);
     const third = inTurn(work('third'), new AbortController().signal);
     given.abort(new Error('it was archived'));
-    const late = sleep(1_000).then(() => 'it waits');
+    const late = sleep(20_000, undefined, { ref: false }).then(() => 'it waits');
     await assert.rejects(Promise.race([second, late]), /it was archived/);
     assert.deepEqual(done, []);
     end();

@@ -67,7 +67,7 @@ describe('the edge, by raw bytes', () => {
     const socket = ask(`127.0.0.1:${portOf(plain)}`, inside);
     let said = '';
     socket.on('data', (part) => (said += String(part)));
-    await once(socket, 'end', { signal: AbortSignal.timeout(5_000) });
+    await once(socket, 'end', { signal: AbortSignal.timeout(30_000) });
     assert.match(said, /^HTTP\/1.1 200 Connection established\r\n\r\nHTTP\/1.1 200 OK[^]*plain here \/early/);
     socket.destroy();
   });
@@ -87,7 +87,7 @@ describe('the edge, by raw bytes', () => {
         far.write('HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\nx');
         assert.match(String(await once(asked, 'data')), /^HTTP\/1.1 200 OK\r\nx-svc-egress: upgrade/);
       }
-      await Promise.race([closed, once(AbortSignal.timeout(5_000), 'abort')]);
+      await Promise.race([closed, once(AbortSignal.timeout(30_000), 'abort')]);
       assert.ok(far.closed, path);
       socket.destroy();
     }
@@ -116,7 +116,7 @@ test('goes to the host no longer for a session that ends while the way there is 
   const far = await arrived.promise;
   const isOver = await Promise.race([
     once(far, 'close').then(() => true),
-    once(AbortSignal.timeout(3_000), 'abort').then(() => false),
+    once(AbortSignal.timeout(30_000), 'abort').then(() => false),
   ]);
   for (const socket of [near, far]) socket.destroy();
   await ending;

@@ -175,7 +175,7 @@ describe('money', () => {
       await setCaps({ dailyUsd: '0.05' });
       const first = intent();
       assert.equal((await money.authorize(first, signal)).allowed, true);
-      const waiting = money.authorize(intent(), AbortSignal.timeout(5_000));
+      const waiting = money.authorize(intent(), AbortSignal.timeout(60_000));
       await setCaps(caps);
       const verdict = await waiting;
       assert.deepEqual(verdict.allowed ? verdict : verdict.code, answer);

@@ -380,7 +380,7 @@ test('tells of changes also where nothing can be heard of them', async () => {
   const deaf = { root: {}, looks: ctx.db.looks, listen } as unknown as typeof ctx.db;
   const asked = { topics: ['events'] as const, after: undefined, since: undefined };
   // What is never told would be waited for without an end.
-  const signal = AbortSignal.timeout(10_000);
+  const signal = AbortSignal.timeout(60_000);
   const of = { ...ctx, db: Object.assign(deaf, { calls: deaf }) };
   const changes = await watchChanges(of, { projectId: rows[0]?.id ?? '', ...asked, signal });
   const next = changes.next();
