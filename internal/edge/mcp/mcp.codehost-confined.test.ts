@@ -288,7 +288,8 @@ describe('a code host that misbehaves', () => {
 
   it('of 1,000 writes with every tenth answer lost each is there once and told truly', async () => {
     const first = await bench.agent('writer', { 'acme/app': everything });
-    const seats = [first, ...(await Promise.all(Array.from({ length: 24 }, () => bench.start('writer'))))];
+    // Few enough at a time that a machine that is slow or busy finds a connection to the database for each.
+    const seats = [first, ...(await Promise.all(Array.from({ length: 9 }, () => bench.start('writer'))))];
     const issues = await Promise.all(
       seats.map(async (seat, index) =>
         Number(
@@ -309,8 +310,8 @@ describe('a code host that misbehaves', () => {
     const told = new Map<string, { isError: boolean; text: string }>();
     await Promise.all(
       seats.flatMap((seat, index) =>
-        [0, 1, 2, 3].map(async (lane) => {
-          for (let n = 0; n < 10; n += 1) {
+        [0, 1].map(async (lane) => {
+          for (let n = 0; n < 50; n += 1) {
             const body = `c-${index}-${lane}-${n}`;
             told.set(body, await seat.call('add_issue_comment', { ...at, issue_number: issues[index], body }, 'code'));
           }
