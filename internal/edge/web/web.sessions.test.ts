@@ -35,16 +35,13 @@ const pages: readonly (readonly [path: string, testId: string])[] = [
 const shots = process.env['SVC_SHOTS'];
 if (shots !== undefined) mkdirSync(shots, { recursive: true });
 
-/** Every twenty minutes, the next time in ten: none falls into this test. */
-const sweeping = `${(new Date().getUTCMinutes() + 10) % 20}-59/20 * * * *`;
-/** Daily, hours from now wherever it is. */
-const digesting = `0 ${(new Date().getUTCHours() + 10) % 24} * * *`;
-
 describe('pages of what runs and of what people hold', () => {
   let bench: HostBench;
   let browser: TestBrowser;
   let session: string;
   let viewer: string;
+  /** Every twenty minutes, the next time in ten from when this begins, not from when it was loaded: none falls into it. */
+  let sweeping: string;
 
   before(async () => {
     bench = await createHostBench();
@@ -54,6 +51,10 @@ describe('pages of what runs and of what people hold', () => {
     await api('PUT', 'P/secrets/old', { value: 'never-on-a-page', expiresAt: '2999-01-01T00:00:00Z' });
     await ctx.db.query(`update svc.secrets set expires_at = now() - interval '1 day' where name = 'old'`);
     const beat = { kind: 'heartbeat', routing: { kind: 'spawn' } };
+    const now = new Date();
+    sweeping = `${(now.getUTCMinutes() + 10) % 20}-59/20 * * * *`;
+    // Daily, hours from now wherever it is.
+    const digesting = `0 ${(now.getUTCHours() + 10) % 24} * * *`;
     const hook = { event: 'webhook.received', endpoint: 'reports', routing: { kind: 'spawn' } };
     await bench.apply({
       triage: {
