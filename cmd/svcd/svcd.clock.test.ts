@@ -120,7 +120,7 @@ describe('daemons whose machines are a minute off', () => {
     }
     const sessions: string[] = [];
     for (const { api } of all) {
-      const { body } = await api('POST', 'P/agents/own/sessions', { message: '!sleep 9000' });
+      const { body } = await api('POST', 'P/agents/own/sessions', { message: '!sleep 600000' });
       sessions.push(String(body['id']));
     }
     const epochs = () =>
