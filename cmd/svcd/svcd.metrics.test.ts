@@ -64,8 +64,10 @@ test('the gauges tell how the installation stands, and name nothing that a perso
      select r.id, p.id as project from r, p order by r.name = 'canary-repo' desc`,
   );
   const [{ id, project } = { id: '', project: '' }, ...unread] = rows;
+  // Today is another day where midnight comes before it is told.
   await db.query(
-    `insert into svc.usage_days values (gen_random_uuid(), (now() at time zone 'utc')::date, $1::uuid, 5, 1, 100, 20, 3, 4, 1.25)`,
+    `insert into svc.usage_days select gen_random_uuid(), (now() at time zone 'utc')::date + day, $1::uuid, 5, 1, 100, 20, 3, 4, 1.25
+       from generate_series(0, 1) day`,
     [project],
   );
   // What was read a moment ago is still told.
