@@ -145,12 +145,13 @@ describe('svcd with nothing configured', () => {
 
   it('a warning of the runtime is a line of the log like any other', async () => {
     const dir = await tempDataDir();
-    const warning = 'setTimeout(()=>process.emitWarning("odd",{type:"DeprecationWarning",code:"DEP9"}),1500)';
+    const warning =
+      'process.addListener("SIGUSR2",()=>process.emitWarning("odd",{type:"DeprecationWarning",code:"DEP9"}))';
     const daemon = spawnDaemon({
       dataDir: dir.path,
       env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(warning)}` },
     });
-    await daemon.ready;
+    process.kill((await daemon.ready).pid, 'SIGUSR2');
     while (!daemon.stderr().includes('odd')) await sleep(20);
     assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null }, daemon.stderr());
     const lines = daemon.stderr().trim().split('\n');
