@@ -265,10 +265,10 @@ describe('limits of a provider', () => {
     await takeSlot(ctx, { connectionId, resources: ['core'] });
     await assert.rejects(
       takeSlot(ctx, { connectionId, resources: ['search', 'core'] }),
-      /retry after (89|90) seconds$/,
+      /retry after (8\d|90) seconds$/,
     );
-    await limitReached(ctx, { connectionId, resource: 'core', seconds: 1 });
     const begun = ctx.runtime.now().getTime();
+    await limitReached(ctx, { connectionId, resource: 'core', seconds: 1 });
     await takeSlot(ctx, { connectionId, resources: ['core'] });
     assert.ok(ctx.runtime.now().getTime() - begun >= 900);
     const first = await limitReached(ctx, { connectionId, resource: 'graphql', seconds: undefined });
@@ -283,7 +283,7 @@ describe('limits of a provider', () => {
     const now = (): Date => new Date((wallMs -= 3_600_000));
     await limitReached(ctx, { connectionId, resource: 'contents', seconds: 45 });
     const slot = takeSlot({ ...ctx, runtime: { ...ctx.runtime, now } }, { connectionId, resources: ['contents'] });
-    const waits = sleep(2_000).then(() => assert.fail('it waits'));
+    const waits = sleep(20_000, undefined, { ref: false }).then(() => assert.fail('it waits'));
     await assert.rejects(Promise.race([slot, waits]), /retry after \d+ seconds$/);
     waits.catch(() => undefined);
   });
@@ -295,14 +295,16 @@ describe('limits of a provider', () => {
     const times: number[] = [];
     const go = async (of: FlowContext): Promise<void> => {
       await takeSlot(of, { connectionId, resources: ['write'], spacingMs: 200 });
-      times.push(ctx.runtime.now().getTime());
+      times.push(performance.now() - begun);
     };
+    const begun = performance.now();
     await Promise.all([go(ctx), go(other), go(ctx), go(other)]);
-    times.sort((a, b) => a - b);
-    assert.ok((times[3] ?? 0) - (times[0] ?? 0) >= 550, String(times));
+    // Each may be late on its own, and none is early.
+    for (const [index, ms] of times.toSorted((a, b) => a - b).entries())
+      assert.ok(ms >= index * 200 - 20, String(times));
     // What the provider says of writes to one of them.
     await limitReached(ctx, { connectionId, resource: 'write', seconds: 90 });
-    await assert.rejects(go(other), /retry after (89|90) seconds$/);
+    await assert.rejects(go(other), /retry after (8\d|90) seconds$/);
     await takeSlot(other, { connectionId, resources: ['actions'] });
     await db.close();
   });
