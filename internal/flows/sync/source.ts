@@ -131,7 +131,9 @@ async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: 
   }
   try {
     const { mintToken } = tokensOf(ctx);
-    return await mintToken({ appId, installationId, privateKey, now, ...(apiUrl !== undefined && { apiUrl }) });
+    // It goes to whatever address a repository has, and to nothing but git that fetches.
+    const scope = { permissions: { contents: 'read' } } as const;
+    return await mintToken({ appId, installationId, privateKey, now, scope, ...(apiUrl !== undefined && { apiUrl }) });
   } catch (cause) {
     if (cause instanceof RepoCondition) throw cause;
     const status = (cause as { status?: number }).status;

@@ -48,3 +48,16 @@ test('what the code host says of the installation before, behind the change, is 
   const run = await syncNow(daemon, 'late');
   assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', commit], JSON.stringify(run));
 });
+
+test('a repository is read by a token that reads contents and does nothing else, whatever the installation may do', async (t) => {
+  const bench = await startPlanBench();
+  t.after(() => bench.stop());
+  await bench.follow('plain');
+  assert.equal(word((await syncNow(bench.daemon, 'plain'))['status']), 'unchanged');
+  // What is told of a repository goes by tokens of its own, each of that repository alone.
+  const reading = [...bench.sim.tokens.values()].filter(({ repositories }) => repositories === null);
+  assert.deepEqual(
+    reading.map(({ permissions }) => permissions),
+    [{ metadata: 'read', contents: 'read' }],
+  );
+});

@@ -20,8 +20,8 @@ export interface MintRequest {
   readonly now: Date;
   /** What the token is for; absent: everything that the installation may do. */
   readonly scope?: {
-    /** Names without the owner. */
-    readonly repositories: readonly [string, ...string[]];
+    /** Names without the owner; absent: all that the installation reaches. */
+    readonly repositories?: readonly [string, ...string[]];
     readonly permissions: { readonly [permission: string]: 'read' | 'write' };
   };
   /** Loopback and private addresses, and plain http, may be asked. */
@@ -93,7 +93,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     throw Object.assign(new Error('the private key of the connection is not a PEM key'), { status: 401 });
   }
   // The provider takes an empty list for all repositories of the installation.
-  if (input.scope?.repositories.some((name) => name === '') === true || input.scope?.repositories.length === 0) {
+  if (input.scope?.repositories?.some((name) => name === '') === true || input.scope?.repositories?.length === 0) {
     throw new Error('a token is for named repositories');
   }
   const apiUrl = withoutEnd(input.apiUrl ?? publicApiUrl, '/');
