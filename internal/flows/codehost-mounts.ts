@@ -26,6 +26,15 @@ export function gitUrlOf(ctx: FlowContext, connection: SealedConnection | undefi
   return `${withoutEnd(web, '/')}/${repository.split('/').map(encodeURIComponent).join('/')}.git`;
 }
 
+/** Whether an origin is a connection's code host: where its repositories are, its API, or what that is called without `api.`. */
+export function isOfCodehost(ctx: FlowContext, connection: SealedConnection, origin: string): boolean {
+  const api = apiUrlOf(ctx, connection);
+  const isOwn = settingText(connection.config['apiUrl']) !== undefined;
+  const web = isOwn ? undefined : ctx.outbox?.codehostWebUrl;
+  const places = [cloneUrl(api, ''), ...(api === undefined ? [] : [api, api.replace('//api.', '//')]), web];
+  return places.some((one) => one !== undefined && URL.parse(one)?.origin === origin);
+}
+
 /** Active code-host connections of a project. */
 export const codehosts = (ctx: FlowContext, project: Pick<ProjectRef, 'id'>): Promise<SealedConnection[]> =>
   usableCodehosts(ctx.db, project.id);

@@ -23,7 +23,7 @@ import { recentMap } from '../../base/lru.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
-import { apiUrlOf, settingText } from '../codehost-mounts.ts';
+import { apiUrlOf, isOfCodehost, settingText } from '../codehost-mounts.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 
 /** What a row says is to be read. */
@@ -77,7 +77,7 @@ export function credentialsOf(
   reader: SecretReader,
 ): Credentials | undefined {
   if (auth === null) return undefined;
-  if (auth.kind === 'connection') return ({ refresh }) => connectionToken(ctx, project, auth.connection, refresh);
+  if (auth.kind === 'connection') return (asked) => connectionToken(ctx, project, auth.connection, asked);
   return async () => {
     const token = await secretText(ctx, project, auth.secretRef, reader);
     if (token === undefined) {
@@ -90,16 +90,23 @@ export function credentialsOf(
   };
 }
 
-/** The token of a code-host connection: its own, or one minted of its installation. Throws RepoCondition `auth-failed`. */
+/**
+ * The token of a code-host connection: its own, or one minted of its installation. Throws RepoCondition `auth-failed`, also
+ * for an origin that is not its code host: whoever may name an address is not to be sent what nobody is shown.
+ */
 export async function connectionToken(
   ctx: FlowContext,
   project: ProjectRef,
   name: string,
-  refresh: boolean,
+  { origin, refresh }: Parameters<Credentials>[0],
 ): Promise<{ username?: string; token: string }> {
   const connection = await connectionByName(ctx.db, project.id, name);
   if (connection === undefined || connection.provider !== 'codehost' || !isUsable(connection.status)) {
     throw new RepoCondition('auth-failed', `there is no active code-host connection ${name}; add it, or change auth`);
+  }
+  if (!isOfCodehost(ctx, connection, origin)) {
+    const elsewhere = `connection ${name} is not of ${URL.parse(origin)?.host ?? origin}: its token goes to its own code host alone`;
+    throw new RepoCondition('auth-failed', elsewhere);
   }
   const credentials = connectionSecrets(ctx, connection);
   const token = settingText(credentials['token']);

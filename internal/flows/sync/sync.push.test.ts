@@ -26,7 +26,7 @@ describe('pushes of a code host', () => {
   after(() => bench.stop());
 
   /** A connection as its POST will store it. */
-  async function connect(name: string, credentials: object): Promise<string> {
+  async function connect(name: string, credentials: object, isElsewhere = false): Promise<string> {
     const { ctx } = bench.daemon;
     const { rows } = await ctx.db.query<{ id: string; orgId: string }>(
       `select id, org_id as "orgId" from svc.projects where slug = 'default'`,
@@ -36,9 +36,9 @@ describe('pushes of a code host', () => {
     const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' } as const;
     const { keyVersion, sealed } = sealingOf(ctx).sealer.seal(Buffer.from(JSON.stringify(credentials)), binding);
     const made = await ctx.db.query<{ id: string }>(
-      `insert into svc.connections (project_id, provider, product, name, key_version, sealed_credentials)
-       values ($1::uuid, 'codehost', 'codehost', $2::text, $3::int, $4::bytea) returning id`,
-      [project.id, name, keyVersion, sealed],
+      `insert into svc.connections (project_id, provider, product, name, key_version, sealed_credentials, config)
+       values ($1::uuid, 'codehost', 'codehost', $2::text, $3::int, $4::bytea, $5::jsonb) returning id`,
+      [project.id, name, keyVersion, sealed, isElsewhere ? '{}' : JSON.stringify({ apiUrl: bench.server.url('') })],
     );
     return made.rows[0]?.id ?? '';
   }
@@ -163,5 +163,22 @@ describe('pushes of a code host', () => {
     const open = await syncNow(bench.daemon, 'private');
     assert.equal(word(open['condition']), 'auth-failed');
     assert.doesNotMatch(JSON.stringify(open), /good-token/);
+  });
+
+  it('sends the token of a connection to its own code host alone, whatever address is named', async () => {
+    bench.server.options = { ...bench.server.options, auth: { tokens: ['good-token'] } };
+    const repo = await bench.repository('lure');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('lure-a', 'labels: { from: lure }') });
+    await connect('far', { webhookSecret, token: 'good-token' }, true);
+    const auth = { kind: 'connection', connection: 'far' };
+    const run = await bench.watch('lure', { auth });
+    const { host } = new URL(bench.server.url('lure.git'));
+    const why = `connection far is not of ${host}: its token goes to its own code host alone`;
+    assert.deepEqual(
+      [word(run['status']), word(run['condition']), word(run['detail'])],
+      ['failed', 'auth-failed', why],
+    );
+    const probed = await bench.daemon.api('POST', 'P/repositories/probe', { url: bench.server.url('lure.git'), auth });
+    assert.deepEqual([word(probed.body['condition']), word(probed.body['detail'])], ['auth-failed', why]);
   });
 });
