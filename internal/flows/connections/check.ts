@@ -4,7 +4,7 @@
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import { callChat } from '../../adapters/providers/chat/chat.ts';
 import { callTracker } from '../../adapters/providers/tracker/tracker.ts';
-import { readInstallation } from '../../adapters/providers/codehost/codehost.ts';
+import { publicApiUrl, readInstallation } from '../../adapters/providers/codehost/codehost.ts';
 import { OauthFailure, tryResource } from '../../adapters/providers/authorization/authorization.ts';
 import {
   findObserved,
@@ -54,6 +54,17 @@ export interface Verdict {
   readonly observed?: Observed;
 }
 
+/** Where the API of a connection's provider answers, to which its credentials go. */
+export function addressOf(ctx: FlowContext, connection: Pick<SealedConnection, 'provider' | 'config'>): string {
+  const { chatApiUrl, trackerApiUrl, codehostApiUrl } = ctx.outbox ?? {};
+  const others: { readonly [provider: string]: string } = {
+    chat: chatApiUrl ?? 'https://slack.com/api',
+    tracker: trackerApiUrl ?? 'https://api.linear.app',
+  };
+  const known = others[connection.provider] ?? codehostApiUrl ?? publicApiUrl;
+  return settingText(connection.config['apiUrl']) ?? known;
+}
+
 /** Undefined: there was nobody to ask. */
 async function verdictOf(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
   const { provider } = connection;
@@ -62,15 +73,13 @@ async function verdictOf(ctx: FlowContext, connection: SealedConnection): Promis
     const before = await findObserved(ctx.db, connection.projectId, connection.name);
     return checkInstallation(ctx, connection, before?.observed ?? null);
   }
-  const own = settingText(connection.config['apiUrl']);
+  const apiUrl = addressOf(ctx, connection);
   const asked = { isWrite: false, allowPrivate: ctx.config.allowPrivateNetwork };
   const { botToken, apiKey } = connectionSecrets(ctx, connection);
   if (provider === 'chat' && typeof botToken === 'string') {
-    const apiUrl = own ?? ctx.outbox?.chatApiUrl ?? 'https://slack.com/api';
     return checkKey(() => callChat({ ...asked, apiUrl, token: botToken, method: 'auth.test', args: {} }));
   }
   if (provider === 'tracker' && typeof apiKey === 'string') {
-    const apiUrl = own ?? ctx.outbox?.trackerApiUrl ?? 'https://api.linear.app';
     const query = 'query { viewer { id } }';
     return checkKey(() => callTracker({ ...asked, apiUrl, key: apiKey, query, variables: {} }));
   }

@@ -12,12 +12,13 @@ import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type JsonObject } from '../../domain/json.ts';
 import { changeStatus } from '../connection-status.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { checkInstallation, known, shown, type Verdict } from './check.ts';
+import { connectionSecrets } from '../sealed.ts';
+import { addressOf, checkInstallation, known, shown, type Verdict } from './check.ts';
 
 /**
  * Changes the settings that are given, null taking one away. Throws Fault `not_found`; `invalid` for a setting of another
- * provider; `unprocessable` where the code host knows no such installation of the application, or does not take its key;
- * `unavailable` where it does not answer: then nothing is changed.
+ * provider; `unprocessable` where a credential would go to another host, the code host knows no such installation of the
+ * application, or does not take its key; `unavailable` where it does not answer: then nothing is changed.
  */
 export async function changeConfig(
   ctx: FlowContext,
@@ -43,6 +44,7 @@ export async function changeConfig(
   const config = Object.fromEntries(changed);
   const kept = Object.entries({ ...before.config, ...config }).filter(([, value]) => value !== null);
   const connection = { ...before, config: Object.fromEntries(kept) };
+  requireOwnCredentials(ctx, before, connection);
   const verdict = await verdictOf(ctx, connection, config);
   await ctx.db.tx(async (tx) => {
     const now = ctx.runtime.now();
@@ -64,6 +66,20 @@ export async function changeConfig(
     await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
   });
   return shown(ctx, project, before.name);
+}
+
+/** Of a connection's credentials those that its provider is sent; the others prove what comes in. */
+const sent = ['privateKey', 'token', 'apiKey', 'botToken'];
+
+/** Throws Fault `unprocessable` where a credential that nobody is shown would go to another host than it was given for. */
+function requireOwnCredentials(ctx: FlowContext, before: SealedConnection, connection: SealedConnection): void {
+  const [was, is] = [before, connection].map((one) => new URL(addressOf(ctx, one)).origin);
+  if (was === is || !Object.keys(connectionSecrets(ctx, before)).some((key) => sent.includes(key))) return;
+  throw new Fault(
+    'unprocessable',
+    'credentials-elsewhere',
+    `The credentials of connection ${before.name} were given for ${was} and are sent nowhere else: remove it and add it anew there; nothing was changed`,
+  );
 }
 
 /** What the code host says of the connection as it is to be; undefined where that asks for nothing. */

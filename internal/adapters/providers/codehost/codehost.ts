@@ -17,6 +17,7 @@ export {
   mintInstallationToken,
   type MintReason,
   type MintRequest,
+  publicApiUrl,
 } from './token.ts';
 
 /** As the provider sends it, and nothing else (docs/reference/http-api.md#errors). */

@@ -74,6 +74,21 @@ describe('connections over HTTP', () => {
     assert.equal(status(await post(bodies[0] ?? {}), 409).body['code'], 'name-taken');
   });
 
+  it('keep their credentials to the host that they were given for', async () => {
+    const elsewhere = { config: { apiUrl: 'https://collector.example/api' } };
+    for (const name of ['gh', 'tr', 'ch']) {
+      const before = (await daemon.api('GET', `P/connections/${name}`)).body['config'];
+      const refused = status(await daemon.api('PATCH', `P/connections/${name}`, elsewhere), 422);
+      assert.deepEqual([String(refused.body['code'])], ['credentials-elsewhere'], name);
+      assert.deepEqual((await daemon.api('GET', `P/connections/${name}`)).body['config'], before);
+    }
+    // The provider's own address said in full, or another path there, is no other host; nor is one that is sent nothing.
+    const own = { config: { apiUrl: 'https://slack.com/api/' } };
+    status(await daemon.api('PATCH', 'P/connections/ch', own), 200);
+    status(await daemon.api('PATCH', 'P/connections/ch', { config: { apiUrl: null } }), 200);
+    status(await daemon.api('PATCH', 'P/connections/ch2', elsewhere), 200);
+  });
+
   it('refuse every other shape without repeating it', async () => {
     const good = { provider: 'codehost', name: 'x', credentials: { webhookSecret: 'canary' } };
     const bad: object[] = [
