@@ -2,7 +2,6 @@
 // and the client that the service is there. Secrets are named, never held.
 
 import * as v from 'valibot';
-import { mapOf } from '../../../schemas/parse.ts';
 import { resourceNamePattern } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
 import { providerSection, readSection, requirePublic } from './section.ts';
@@ -35,7 +34,7 @@ const Provider = v.pipe(
 );
 /** Names that mean something else. */
 export const ownProviders: readonly string[] = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp', 'slack'];
-const Section = mapOf(
+const Section = v.record(
   v.pipe(
     v.string(),
     v.regex(/^[A-Za-z0-9_.-]{1,64}$/, '1 to 64 characters of A-Za-z0-9_.-'),
