@@ -5,6 +5,7 @@ import { sandboxesSettings } from '../base/config/sandbox-settings.ts';
 import { cloneUrl } from '../adapters/providers/codehost/codehost.ts';
 import { type SealedConnection, usableCodehosts } from '../adapters/store/secrets/credentials.ts';
 import { Fault } from '../domain/fault.ts';
+import { isLoopback } from '../domain/loopback.ts';
 import type { Mount } from '../domain/spec.ts';
 import type { FlowContext, ProjectRef } from './context.ts';
 import { withoutEnd } from '../domain/text.ts';
@@ -26,8 +27,12 @@ export function gitUrlOf(ctx: FlowContext, connection: SealedConnection | undefi
   return `${withoutEnd(web, '/')}/${repository.split('/').map(encodeURIComponent).join('/')}.git`;
 }
 
-/** Whether an origin is a connection's code host: where its repositories are, its API, or what that is called without `api.`. */
+/**
+ * Whether an origin is a connection's code host: where its repositories are, its API, or what that is called without `api.`. So
+ * is this machine, where that may be asked at all: a code host that is tried out has its API and its git on ports of it.
+ */
 export function isOfCodehost(ctx: FlowContext, connection: SealedConnection, origin: string): boolean {
+  if (isLoopback(new URL(origin).hostname)) return true;
   const api = apiUrlOf(ctx, connection);
   const isOwn = settingText(connection.config['apiUrl']) !== undefined;
   const web = isOwn ? undefined : ctx.outbox?.codehostWebUrl;

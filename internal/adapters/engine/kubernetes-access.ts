@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parse } from 'yaml';
+import { isLoopback } from '../../domain/loopback.ts';
 import { withoutEnd } from '../../domain/text.ts';
 
 /** Where the API server is and who asks. Files are read again when it answers 401: clusters renew them in place. */
@@ -82,8 +83,7 @@ function named(config: Fields, list: string, kind: string, name: string): Fields
 function serverOf(text: string | undefined): string {
   if (text === undefined || !URL.canParse(text)) throw new AccessError('the cluster has no server address');
   const url = new URL(text);
-  const isLoopback = /^(127\.\d+\.\d+\.\d+|\[::1\]|localhost)$/.test(url.hostname);
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback))
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname)))
     throw new AccessError(`the server ${url.origin} is not https`);
   if (url.username !== '' || url.password !== '') throw new AccessError('the server address holds credentials');
   return `${url.origin}${withoutEnd(url.pathname, '/')}`;

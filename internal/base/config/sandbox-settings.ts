@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { mapOf } from '../../../schemas/parse.ts';
 import type { ResourceLimits } from '../../domain/catalog.ts';
 import { entryShape, isEntry, entriesMax } from '../../domain/host-entry.ts';
+import { isLoopback } from '../../domain/loopback.ts';
 import { type SandboxProviderName, sandboxProviders } from '../../domain/sandbox.ts';
 import { harnessNames, resourceNamePattern } from '../../domain/spec.ts';
 import { hasPort } from './address.ts';
@@ -33,7 +34,6 @@ const Preset = v.strictObject({
   /** Ceilings of what an environment may ask for. */
   limits: v.optional(Limits),
 });
-const isLoopback = (host: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(host.replace(/:\d+$/, ''));
 const Docker = v.pipe(
   v.strictObject({
     socket: v.optional(v.pipe(Path, v.check(isAbsolute, 'not an absolute path'))),
@@ -52,7 +52,7 @@ const Docker = v.pipe(
   v.check(({ socket, host }) => (socket === undefined) !== (host === undefined), 'it takes a socket or a host'),
   v.check(({ socket, tls }) => socket === undefined || tls === undefined, 'a socket takes no tls'),
   v.check(
-    ({ host, tls }) => host === undefined || tls !== undefined || isLoopback(host),
+    ({ host, tls }) => host === undefined || tls !== undefined || isLoopback(host.replace(/:\d+$/, '')),
     'a host that is not on loopback needs tls',
   ),
 );

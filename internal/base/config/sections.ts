@@ -46,10 +46,10 @@ export interface NamedFile {
 /** Those that svcd begins without: what needs one waits for it, or is refused. */
 export function filesNeededLater({ file, fileDir, roles }: Config): readonly NamedFile[] {
   // Of a key each daemon that runs sessions has its own file.
-  const keys = roles.includes('session') ? modelSettings(file, fileDir).keys : {};
+  const keys = roles.includes('session') ? Object.entries(modelSettings(file, fileDir).keys) : [];
   const secret = errtrackSection(file, fileDir)?.secret;
   return [
-    ...Object.entries(keys).flatMap(([provider, place]) =>
+    ...keys.flatMap(([provider, place]) =>
       place.kind === 'file' ? [{ key: `providers.model.${provider}.keyFile`, path: place.path }] : [],
     ),
     ...(secret?.kind === 'file' ? [{ key: 'providers.errtrack.clientSecretFile', path: secret.path }] : []),

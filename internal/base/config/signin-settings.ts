@@ -3,13 +3,13 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
+import { isLoopback } from '../../domain/loopback.ts';
 import { resourceNamePattern } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 import { readSection, secretInFile } from './section.ts';
 
 const name = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/, '1 to 32 of a-z, 0-9 and -'));
 const label = v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(100)));
-const isLoopback = (host: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(host);
 const Address = v.pipe(
   v.string(),
   v.check((text) => {

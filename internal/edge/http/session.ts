@@ -3,6 +3,7 @@
 
 import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isLoopback } from '../../domain/loopback.ts';
 import { HttpFault } from './problem.ts';
 
 type Headers = { readonly [name: string]: string | undefined };
@@ -26,12 +27,10 @@ export function cookieOf(headers: Headers, name: string): string | undefined {
 
 export const sessionCookieOf = (headers: Headers): string | undefined => cookieOf(headers, sessionCookieName);
 
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i;
-
 /** Cookies are taken under the base address's name or a loopback one: any other may have been made to lead here. */
 export function requireOwnHost(ctx: Base, headers: Headers): void {
   const host = headers['host'] ?? '';
-  if (host.toLowerCase() === new URL(ctx.baseUrl).host || loopback.test(host)) return;
+  if (host.toLowerCase() === new URL(ctx.baseUrl).host || isLoopback(host.replace(/:\d{1,5}$/, ''))) return;
   throw new HttpFault(421, 'misdirected', 'A browser asks for this service under its own address, SVC_BASE_URL.');
 }
 

@@ -8,6 +8,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { signedIn } from '../../flows/signin/signin.ts';
 import { sessionSees } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isLoopback } from '../../domain/loopback.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
 import { withoutEnd } from '../../domain/text.ts';
 import { type Assets, createAssets } from './assets.ts';
@@ -72,7 +73,6 @@ function withoutSlash(path: string): string | undefined {
   return page !== path && path !== '/' && (page === '/signin' || isPage(page)) ? page : undefined;
 }
 
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i;
 const hostName = (host: string): string => host.replace(/:\d{1,5}$/, '');
 
 export function createWebRoom(ctx: () => FlowContext): WebRoom {
@@ -110,7 +110,7 @@ async function answer(visit: Visit): Promise<void> {
   const path = url.pathname;
   const host = request.headers.host ?? '';
   if (host.toLowerCase() !== base.host) {
-    const isLocal = loopback.test(hostName(host));
+    const isLocal = isLoopback(hostName(host));
     if (!isLocal) return messagePage(visit, 421, 'This address is not the service’s own', [`Open ${base.origin}/`]);
     // A code that came under another name does not go on: its browser has no session there.
     if (/\/callback(\/|$)/.test(path)) return seeOther(visit, errorPathOf(path));

@@ -9,6 +9,7 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { settingsTable } from '../../../schemas/connection.ts';
 import { askedBy } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isLoopback } from '../../domain/loopback.ts';
 import { canonicalJson, type JsonObject } from '../../domain/json.ts';
 import { changeStatus } from '../connection-status.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
@@ -73,12 +74,14 @@ const sent = ['privateKey', 'token', 'apiKey', 'botToken'];
 
 /** Throws Fault `unprocessable` where a credential that nobody is shown would go to another host than it was given for. */
 function requireOwnCredentials(ctx: FlowContext, before: SealedConnection, connection: SealedConnection): void {
-  const [was, is] = [before, connection].map((one) => new URL(addressOf(ctx, one)).origin);
-  if (was === is || !Object.keys(connectionSecrets(ctx, before)).some((key) => sent.includes(key))) return;
+  const [was, is] = [before, connection].map((one) => new URL(addressOf(ctx, one)));
+  // A provider that is tried out is on this machine, where it may be asked at all.
+  if (was?.origin === is?.origin || isLoopback(is?.hostname ?? '')) return;
+  if (!Object.keys(connectionSecrets(ctx, before)).some((key) => sent.includes(key))) return;
   throw new Fault(
     'unprocessable',
     'credentials-elsewhere',
-    `The credentials of connection ${before.name} were given for ${was} and are sent nowhere else: remove it and add it anew there; nothing was changed`,
+    `The credentials of connection ${before.name} were given for ${was?.origin} and are sent nowhere else: remove it and add it anew there; nothing was changed`,
   );
 }
 

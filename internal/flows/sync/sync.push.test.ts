@@ -26,7 +26,7 @@ describe('pushes of a code host', () => {
   after(() => bench.stop());
 
   /** A connection as its POST will store it. */
-  async function connect(name: string, credentials: object, isElsewhere = false): Promise<string> {
+  async function connect(name: string, credentials: object): Promise<string> {
     const { ctx } = bench.daemon;
     const { rows } = await ctx.db.query<{ id: string; orgId: string }>(
       `select id, org_id as "orgId" from svc.projects where slug = 'default'`,
@@ -36,9 +36,9 @@ describe('pushes of a code host', () => {
     const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' } as const;
     const { keyVersion, sealed } = sealingOf(ctx).sealer.seal(Buffer.from(JSON.stringify(credentials)), binding);
     const made = await ctx.db.query<{ id: string }>(
-      `insert into svc.connections (project_id, provider, product, name, key_version, sealed_credentials, config)
-       values ($1::uuid, 'codehost', 'codehost', $2::text, $3::int, $4::bytea, $5::jsonb) returning id`,
-      [project.id, name, keyVersion, sealed, isElsewhere ? '{}' : JSON.stringify({ apiUrl: bench.server.url('') })],
+      `insert into svc.connections (project_id, provider, product, name, key_version, sealed_credentials)
+       values ($1::uuid, 'codehost', 'codehost', $2::text, $3::int, $4::bytea) returning id`,
+      [project.id, name, keyVersion, sealed],
     );
     return made.rows[0]?.id ?? '';
   }
@@ -165,20 +165,25 @@ describe('pushes of a code host', () => {
     assert.doesNotMatch(JSON.stringify(open), /good-token/);
   });
 
-  it('sends the token of a connection to its own code host alone, whatever address is named', async () => {
+  it('sends the token of a connection to its own code host alone, or on this machine, whatever address is named', async () => {
     bench.server.options = { ...bench.server.options, auth: { tokens: ['good-token'] } };
     const repo = await bench.repository('lure');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('lure-a', 'labels: { from: lure }') });
-    await connect('far', { webhookSecret, token: 'good-token' }, true);
+    await connect('far', { webhookSecret, token: 'good-token' });
     const auth = { kind: 'connection', connection: 'far' };
-    const run = await bench.watch('lure', { auth });
-    const { host } = new URL(bench.server.url('lure.git'));
-    const why = `connection far is not of ${host}: its token goes to its own code host alone`;
+    // As good as any other machine's: it is none of the addresses of this one.
+    const elsewhere = new URL(bench.server.url('lure.git'));
+    elsewhere.hostname = '0.0.0.0';
+    const run = await bench.watch('lure', { auth, url: elsewhere.href });
+    const why = `connection far is not of ${elsewhere.host}: its token goes to its own code host alone`;
     assert.deepEqual(
       [word(run['status']), word(run['condition']), word(run['detail'])],
       ['failed', 'auth-failed', why],
     );
-    const probed = await bench.daemon.api('POST', 'P/repositories/probe', { url: bench.server.url('lure.git'), auth });
+    const probed = await bench.daemon.api('POST', 'P/repositories/probe', { url: elsewhere.href, auth });
     assert.deepEqual([word(probed.body['condition']), word(probed.body['detail'])], ['auth-failed', why]);
+    const here = await bench.daemon.api('PATCH', 'P/repositories/lure', { url: bench.server.url('lure.git') });
+    assert.equal(here.status, 200, JSON.stringify(here.body));
+    assert.equal(word((await syncNow(bench.daemon, 'lure'))['status']), 'applied');
   });
 });

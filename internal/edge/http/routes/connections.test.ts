@@ -87,6 +87,10 @@ describe('connections over HTTP', () => {
     status(await daemon.api('PATCH', 'P/connections/ch', own), 200);
     status(await daemon.api('PATCH', 'P/connections/ch', { config: { apiUrl: null } }), 200);
     status(await daemon.api('PATCH', 'P/connections/ch2', elsewhere), 200);
+    // A provider that is tried out is on this machine.
+    const here = { config: { apiUrl: 'http://127.0.0.1:9/' } };
+    status(await daemon.api('PATCH', 'P/connections/ch', here), 200);
+    status(await daemon.api('PATCH', 'P/connections/ch', { config: { apiUrl: null } }), 422);
   });
 
   it('refuse every other shape without repeating it', async () => {
