@@ -59,6 +59,28 @@ describe('the job runner', () => {
     );
   });
 
+  it('leaves nothing for a person of a job whose work a newer one of its key does, however the running one ends', async () => {
+    const { db } = daemon.database;
+    const worker = `worker-${randomUUID()}`;
+    await addJob(db, 't.keyed', { n: 1 }, { jobKey: 'keyed' });
+    await db.query(
+      `update graphile_worker._private_jobs set locked_at = now(), locked_by = $1::text, attempts = 1 where key = 'keyed'`,
+      [worker],
+    );
+    await addJob(db, 't.keyed', { n: 2 }, { jobKey: 'keyed' });
+    // Its process is killed.
+    await db.query('select graphile_worker.force_unlock_workers($1::text[])', [[worker]]);
+    const { rows } = await db.query<{ payload: { n: number }; attempts: number }>(
+      `select j.payload, j.attempts from graphile_worker._private_jobs j
+         join graphile_worker._private_tasks t on t.id = j.task_id where t.identifier = 't.keyed'`,
+    );
+    assert.deepEqual(rows, [{ payload: { n: 2 }, attempts: 0 }]);
+    assert.deepEqual(
+      (await listParkedJobs(db)).map((one) => one.task),
+      [],
+    );
+  });
+
   it('runs only the tasks of its roles', async () => {
     const task = defineTask({
       name: 't.session',
