@@ -102,7 +102,7 @@ describe('a connection of the error tracker, later', () => {
   });
 });
 
-it('takes the secret of the application from the organization alone: one of that name in a project signs nothing', async () => {
+it('takes the secret of the application from the organization: one of that name in a project signs nothing beside it', async () => {
   const simulator = await ErrtrackSimulator.start();
   const { clientSecretFile: _, ...section } = simulator.section('');
   const errtrack = { ...section, clientSecretRef: 'errtrack-client' };
@@ -125,6 +125,8 @@ it('takes the secret of the application from the organization alone: one of that
     assert.notEqual(await sent(ErrtrackSimulator.clientSecret), 401);
     const organizationId = String((await daemon.api('GET', '/api/v1/orgs/default')).body['id']);
     assert.equal((await daemon.api('DELETE', '/api/v1/orgs/default/secrets/errtrack-client')).status, 204);
+    assert.notEqual(await sent(values.P), 401, 'where the organization has none, it is that');
+    assert.equal((await daemon.api('DELETE', 'P/secrets/errtrack-client')).status, 204);
     const begun = await daemon.api('POST', setupPath, { organizationId, projectId: 'default' });
     assert.equal(begun.body['code'], 'setup-unavailable');
   } finally {

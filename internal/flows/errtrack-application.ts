@@ -6,7 +6,7 @@ import { errtrackSection } from '../base/config/errtrack-settings.ts';
 import { secretInFile } from '../base/config/section.ts';
 import { Fault } from '../domain/fault.ts';
 import type { FlowContext } from './context.ts';
-import { organizationSecretText } from './sealed.ts';
+import { organizationSecretText, secretText } from './sealed.ts';
 
 export const setupUnavailable = (): Fault =>
   new Fault(
@@ -24,17 +24,22 @@ export function errtrackApplication(ctx: FlowContext): ErrtrackSettings {
 }
 
 /**
- * The application's secret, of an organization: it proves deliveries for every project, so that none of them may say what it
- * is. Throws Fault `unavailable`.
+ * The application's secret, of an organization: it proves deliveries for every project, so that none of them has its own in
+ * the place of it. Where there is none, the project's counts. Throws Fault `unavailable`.
  */
-export async function errtrackSecret(ctx: FlowContext, { orgId }: { readonly orgId: string }): Promise<string> {
+export async function errtrackSecret(
+  ctx: FlowContext,
+  scope: { readonly orgId: string; readonly id: string },
+): Promise<string> {
   const section = errtrackSection(ctx.config.file, ctx.config.fileDir);
   if (section === undefined) throw setupUnavailable();
   const { secret } = section;
+  const reader = { kind: 'tool', name: 'errtrack' } as const;
   const text =
     secret.kind === 'file'
       ? secretInFile(secret.path)
-      : await organizationSecretText(ctx, orgId, secret.name, { kind: 'tool', name: 'errtrack' });
+      : ((await organizationSecretText(ctx, scope.orgId, secret.name, reader)) ??
+        (await secretText(ctx, scope, secret.name, reader)));
   if (text === undefined || text === '') throw setupUnavailable();
   return text;
 }

@@ -129,7 +129,7 @@ export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input:
   if (found === undefined) throw noAttempt();
   if (found.userId !== caller.principalId) throw setupForbidden();
   await requireAdministrator(ctx.db, caller, found.orgId);
-  const secret = await errtrackSecret(ctx, found);
+  const secret = await errtrackSecret(ctx, { id: found.projectId, orgId: found.orgId });
   const row = await current(ctx, found);
   if (row.state !== 'awaiting_authorization') throw wrongState(row.state);
   const installationId = input.installationId.toLowerCase();
