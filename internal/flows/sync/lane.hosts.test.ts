@@ -8,7 +8,9 @@ import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { pollTurn, scheduleAll, SyncLane } from './lane.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from './sync-testkit.ts';
 
-const api = { roles: ['api'], allowPrivateNetwork: true } as const;
+/** Reads that are never answered stay open however slow the machine is. */
+const readSeconds = 1_200;
+const api = { roles: ['api'], allowPrivateNetwork: true, file: { sources: { readSeconds } } } as const;
 
 /** A daemon whose looks the test takes: what it claims in one turn, to its end. */
 interface Looker {
@@ -176,7 +178,8 @@ describe('servers of git', () => {
     );
     const { begun } = await pollTurn(reader.ctx, reader.lane);
     assert.ok(begun >= 301, `${begun} begun`);
-    await until('four reads of each and one of the last', async () => dull.open().length >= 241);
+    const ofAll = async (): Promise<boolean> => dull.open().length >= 241;
+    await until('four reads of each and one of the last', ofAll, 300_000);
     const repo = await bench.repository('five');
     const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('five-a') });
     const body = { name: 'five', url: bench.server.url('five.git'), intervalSeconds: 3600 };
