@@ -293,9 +293,9 @@ class DecisionApplier {
       mode: 'interrupt',
     });
     this.#made.set(decisionKey, id);
-    const failedId = claims.slot ? state.failed.get(owner.id) : undefined;
-    if (failedId !== undefined) {
-      plan.heirs.push({ sessionId: id, failedId, bytesMax });
+    const failed = claims.slot ? state.failed.get(owner.id) : undefined;
+    if (failed !== undefined) {
+      plan.heirs.push({ sessionId: id, agentId: owner.id, failedId: failed.id, threads: failed.threads, bytesMax });
       this.#heirs.set(owner.id, id);
     }
     settle(state, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);

@@ -13,10 +13,12 @@ import {
   settleQuiet,
 } from '../../adapters/store/events/event-routes.ts';
 import {
+  claimThreads,
   type Heir,
   inheritedMessages,
   insertMessages,
   type MessageInsert,
+  type ThreadHeir,
 } from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { insertTies, type AttributionInsert } from '../../adapters/store/sessions/sessions.ts';
@@ -34,7 +36,7 @@ export interface Plan {
   /** With their start messages, which come before whatever else they are told. */
   readonly spawned: SpawnedInsert[];
   /** Of `spawned`: those that take a slot in which a session failed, and begin with what that one has left. */
-  readonly heirs: Heir[];
+  readonly heirs: (Heir & ThreadHeir)[];
   /** To sessions, in the order in which they are said. */
   readonly messages: MessageInsert[];
   /** By id, as they are at the end of the batch. */
@@ -105,8 +107,10 @@ export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> 
   plan.written += plan.spawned.length + plan.messages.length;
   // Before they have their numbers: what is left to a session comes before what it is told first. Where nothing is, nothing
   // is waited for: the brief form is written in one breath.
-  const left = plan.heirs.length === 0 ? [] : await inherit(tx, plan.heirs.splice(0));
+  const heirs = plan.heirs.splice(0);
+  const left = heirs.length === 0 ? [] : await inherit(tx, heirs);
   await insertSpawned(tx, plan.spawned.splice(0), now);
+  if (heirs.length > 0) await claimThreads(tx, heirs);
   failpoint('route.sessions-written');
   await insertMessages(tx, [...left, ...plan.messages.splice(0)], now);
   plan.textSize = 0;

@@ -37,7 +37,7 @@ async function observerIn(projectId: string): Promise<{ readonly agentId: string
   );
   await db.tx(async (sql) => {
     const tx = await lockRouting(sql, projectId);
-    const own = { id: session, agentId, agent: 'a', revision: 1, origin: 'manual', slot: true, thread: null } as const;
+    const own = { id: session, agentId, agent: 'a', revision: 1, origin: 'manual', slot: true, threads: [] } as const;
     const said = { displayTitle: 't', hiddenContext: null, mountRefs: {} };
     await createSessions(ctx, tx, [{ ...own, ...said, start: { text: 'go', sender: 'operator' } }]);
     const terms = { lifecycle: 'manual', continuity: 'session', context: null, eventContext: null } as const;

@@ -28,8 +28,8 @@ export interface RoutingState {
   readonly attributed: Map<string, AttributedSession[]>;
   /** Agent → its slot's session; null: known to be free. */
   readonly slots: Map<string, string | null>;
-  /** Agent → the session that failed in its free slot, and has left its messages to the next one. */
-  readonly failed: Map<string, string>;
+  /** Agent → the session that failed in its free slot, and has left its messages and threads to the next one. */
+  readonly failed: Map<string, { readonly id: string; readonly threads: readonly string[] }>;
   /** Agent → all its live sessions, oldest first. */
   readonly live: Map<string, LiveSession[]>;
   /** Sessions that this batch makes: not in the database before its end, and to be met by whoever asks late. */
@@ -95,6 +95,8 @@ export const waitingOf = (state: RoutingState, agentId: string): Binding[] =>
 /** Puts a new session where its claims say that it stands. */
 export function settle(state: RoutingState, made: LiveSession, claims: { slot: boolean; thread: Target | null }): void {
   if (claims.slot) {
+    for (const key of state.failed.get(made.agentId)?.threads ?? [])
+      addAttribution(state, { type: 'chat.thread', key }, { ...made, relation: 'thread' });
     state.slots.set(made.agentId, made.sessionId);
     state.failed.delete(made.agentId);
   }
@@ -147,9 +149,9 @@ export async function load(state: RoutingState, tx: Sql, triggers: Iterable<Aski
       tx,
       [...slots].map(([agentId, isCapped]) => ({ agentId, isCapped })),
     );
-    for (const [agentId, { sessionId, failedId }] of held) {
+    for (const [agentId, { sessionId, failedId, threads }] of held) {
       state.slots.set(agentId, sessionId);
-      if (failedId !== null) state.failed.set(agentId, failedId);
+      if (failedId !== null) state.failed.set(agentId, { id: failedId, threads });
     }
     const left = [...held].filter(([, { failedId }]) => failedId !== null).map(([agentId]) => agentId);
     for (const claim of await waitingClaims(tx, left)) if (!state.known.has(claim.id)) hold(state, claim);

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { applyAgents, bindingsOf, codehostDoor, emittedBy, routesOf, settled } from '../routing/routing-testkit.ts';
+import {
+  applyAgents,
+  bindingsOf,
+  chatDoor,
+  codehostDoor,
+  emittedBy,
+  routesOf,
+  settled,
+} from '../routing/routing-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';
 import { eventually } from './host-crash-testkit.ts';
 
@@ -127,4 +135,44 @@ test('what waits for the one that replaces a failed session is released once nob
       ['unbound', { phase: 'off' }],
     ],
   );
+});
+
+test('the threads of sessions that failed in a slot go on with whoever takes it first', async () => {
+  const { db } = daemon.ctx;
+  const said = await chatDoor(daemon);
+  const follow = {
+    event: 'chat.message.subscribed',
+    where: { '$.svc.authored': false },
+    routing: { kind: 'deliver', routeBy: { kind: 'attributedSessions' } },
+  };
+  const triggers = [{ event: 'chat.message.mentioned', routing: { kind: 'spawn' } }, follow];
+  await applyAgents(daemon.api, { talker: { concurrency: 1, replace: 'auto', triggers } });
+  const decided = async (event: object): Promise<string[][]> => {
+    const id = await said(event);
+    return (await routesOf(db, id)).map(({ decision, sessions }) => [decision, ...sessions]);
+  };
+  const mention = (ts: number) =>
+    decided({ type: 'app_mention', text: '<@UBOT> help', ts: `${ts}.1`, thread_ts: `${ts}` });
+  const reply = (ts: number) =>
+    decided({ type: 'message', text: 'and?', ts: `${ts}.${Date.now()}`, thread_ts: `${ts}` });
+  const [[, first = ''] = []] = await mention(100);
+  await fail(first);
+  // What is said in another thread fills the slot.
+  const [[word, second = ''] = []] = await mention(200);
+  assert.equal(word, 'spawn');
+  assert.deepEqual([await reply(100), await reply(200)], [[['deliver', second]], [['deliver', second]]]);
+  await fail(second);
+  const made = await daemon.api('POST', 'P/agents/talker/sessions', { message: 'by hand' });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const third = String(made.body['id']);
+  assert.deepEqual([await reply(100), await reply(200)], [[['deliver', third]], [['deliver', third]]]);
+  await fail(third);
+  await db.query(`update svc.sessions set ended_at = now() - interval '1 hour' where id = $1::uuid`, [third]);
+  let fourth = '';
+  await eventually('the platform fills it', async () => {
+    const { rows } = await db.query<{ id: string }>(`select id from svc.sessions where parent_id = $1::uuid`, [third]);
+    fourth = rows[0]?.id ?? '';
+    return fourth !== '';
+  });
+  assert.deepEqual([await reply(100), await reply(200)], [[['deliver', fourth]], [['deliver', fourth]]]);
 });

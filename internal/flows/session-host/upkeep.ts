@@ -149,7 +149,7 @@ async function payloadOf(tx: Sql, { projectId, eventId, spec }: ReplaceableSlot)
 
 /** `payload`: see `payloadOf`. */
 function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): NewSession {
-  const { sessionId, agentId, agent, revision, spec, displayTitle, eventId, thread } = slot;
+  const { sessionId, agentId, agent, revision, spec, displayTitle, eventId, threads } = slot;
   return {
     id: timeOrderedId(ctx.runtime),
     agentId,
@@ -162,7 +162,7 @@ function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): Ne
     hiddenContext: null,
     mountRefs: refsOf(slot, payload),
     slot: true,
-    thread,
+    threads,
     start: { text: spec.onReplace ?? successorSql, sender: 'platform' },
   };
 }

@@ -149,7 +149,7 @@ export async function startSession(
         hiddenContext: null,
         mountRefs: refsOf(spec, request),
         slot: spec.concurrency === 1,
-        thread: null,
+        threads: [],
         start,
       },
     ]);

@@ -29,7 +29,7 @@ async function make(name: string, slot: boolean): Promise<string> {
     hiddenContext: null,
     mountRefs: {},
     slot,
-    thread: null,
+    threads: [],
     start: { text: 'Begin', sender: 'operator' },
   } as const;
   await inRouting((tx) => createSessions(bench.ctx, tx, [session]));

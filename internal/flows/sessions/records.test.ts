@@ -30,7 +30,7 @@ describe('session records', () => {
     hiddenContext: null,
     mountRefs: {},
     slot: more.slot === true,
-    thread: more.thread ?? null,
+    threads: more.thread === undefined ? [] : [more.thread],
     start: { text: 'Begin\0', sender: 'operator' as const },
   });
   const make = async (more?: Parameters<typeof fresh>[0]): Promise<string> => {

@@ -59,7 +59,11 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
     const failedId = slots.get(agentId)?.failedId ?? null;
     return failedId === null ? [] : [{ sessionId: id, failedId, bytesMax }];
   });
-  await insertSessions(tx, sessions, now);
+  const heirIds = new Set(heirs.map(({ sessionId }) => sessionId));
+  const withThreads = sessions.map((one) =>
+    heirIds.has(one.id) ? { ...one, threads: slots.get(one.agentId)?.threads ?? [] } : one,
+  );
+  await insertSessions(tx, withThreads, now);
   const left = await inheritedMessages(tx, heirs);
   await passChecks(
     tx,
@@ -67,7 +71,7 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   );
   const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
   await insertMessages(tx, [...left, ...starts], now);
-  const agents = filling.filter(({ id }) => heirs.some(({ sessionId }) => sessionId === id));
+  const agents = filling.filter(({ id }) => heirIds.has(id));
   const heirOf = new Map(agents.map(({ id, agentId }) => [agentId, id]));
   const claims = await waitingClaims(tx, [...heirOf.keys()]);
   await move(

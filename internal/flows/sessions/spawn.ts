@@ -160,7 +160,7 @@ function childOf(
     hiddenContext: null,
     mountRefs: rendered.refs,
     slot: spec.concurrency === 1,
-    thread: null,
+    threads: [],
     start: { text: message, ...senderOf(caller) },
   };
 }

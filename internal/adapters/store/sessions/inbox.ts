@@ -128,6 +128,26 @@ export interface Heir {
   readonly bytesMax: number;
 }
 
+/** Chat threads that pass to a session as it is made, beside that of its own event. */
+export interface ThreadHeir {
+  readonly sessionId: string;
+  readonly agentId: string;
+  readonly threads: readonly string[];
+}
+
+/** Writes the claims of sessions that were just made on what passes to them. */
+export async function claimThreads(tx: Sql, heirs: readonly ThreadHeir[]): Promise<void> {
+  if (heirs.every(({ threads }) => threads.length === 0)) return;
+  await tx.query(
+    `insert into svc.session_claims (agent_id, kind, key, session_id)
+       select agent, 'thread', unnest(threads), session
+         from json_to_recordset($1::json) as r (session uuid, agent uuid, threads text[])
+       on conflict do nothing`,
+    [JSON.stringify(heirs.map(({ sessionId, agentId, threads }) => ({ session: sessionId, agent: agentId, threads })))],
+    'claim-threads',
+  );
+}
+
 /** A message as another session is told it: with all that its own would have begun with, as where a spawn becomes a delivery. */
 export const passedOn = (
   { text, beside, ...message }: OpenMessage,

@@ -28,8 +28,8 @@ export interface SessionInsert {
   readonly mountRefs: { readonly [mountPath: string]: string };
   /** Whether it takes its agent's slot. */
   readonly slot: boolean;
-  /** Key of the chat thread that it claims. */
-  readonly thread: string | null;
+  /** Keys of the chat threads that it claims. */
+  readonly threads: readonly string[];
 }
 
 /** Inserts queued sessions and their claims in one statement. Throws a unique violation for a claim that stands. */
@@ -48,13 +48,13 @@ export async function insertSessions(tx: RoutingTx, sessions: readonly SessionIn
     hidden: one.hiddenContext === null ? undefined : storable(one.hiddenContext),
     refs: Object.fromEntries(Object.entries(one.mountRefs).map(([path, ref]) => [path, storable(ref)])),
     slot: one.slot,
-    thread: one.thread === null ? undefined : storable(one.thread),
+    threads: one.threads.map(storable),
   }));
   await tx.query(
     `with input as materialized (
        select * from json_to_recordset($2::json) as r (id uuid, agent_id uuid, agent text, revision int, origin text,
          event_id uuid, parent_id uuid, idempotency_key text, title text, hidden text, refs jsonb,
-         slot boolean, thread text)
+         slot boolean, threads text[])
      ), made as (
        insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, event_id, parent_id,
            idempotency_key, display_title, hidden_context, mount_refs, created_at, active_at)
@@ -64,7 +64,7 @@ export async function insertSessions(tx: RoutingTx, sessions: readonly SessionIn
      insert into svc.session_claims (agent_id, kind, key, session_id)
        select agent_id, 'slot', '', id from input where slot
        union all
-       select agent_id, 'thread', thread, id from input where thread is not null`,
+       select agent_id, 'thread', unnest(threads), id from input`,
     [tx.projectId, JSON.stringify(rows), now],
     'insert-sessions',
   );

@@ -63,8 +63,8 @@ export interface ReplaceableSlot {
   readonly mountRefs: { readonly [mountPath: string]: string };
   /** The event that it, or the first of those that it replaced, was spawned for. */
   readonly eventId: string | null;
-  /** Key of the chat thread that it claims; only a live one claims, and one that failed has claimed that of its event. */
-  readonly thread: string | null;
+  /** Keys of the chat threads that it claims; only a live one claims, and of one that failed they are those that it had. */
+  readonly threads: readonly string[];
 }
 
 /** Live sessions by state. */
@@ -89,6 +89,19 @@ const failuresCounted = 32;
  */
 export const fromTheLastOf = (agent: string): string =>
   `(project_id, agent) >= (${agent}.project_id, ${agent}.name) order by project_id, agent, id desc`;
+
+/**
+ * SQL: the chat threads of the session that failed last in the slot of an agent `a`: that of its event, and those of the sessions
+ * before it that failed or were replaced, which had passed to it.
+ */
+export const threadsLeftText = `array(
+    select distinct e.target_key from (
+      select l.event_id, bool_and(l.state in ('failed', 'replaced') and l.agent_id = a.id) over (order by l.id desc) as "isRun"
+        from (select id, project_id, agent, agent_id, state, event_id from svc.sessions
+               where ${fromTheLastOf('a')} limit ${failuresCounted}) l
+       where l.project_id = a.project_id and l.agent = a.name) run
+      join svc.events e on e.id = run.event_id and e.target_type = 'chat.thread'
+     where run."isRun")`;
 
 // Stale: the slot's live session (slots.ts), of an older revision or begun in an environment that has changed since, whose content is no
 // part of a revision, between two turns with nothing to hear. Failed: the agent's last
@@ -123,10 +136,8 @@ const replaceableText = `with auto as (
      and not exists (select from svc.sessions l where l.agent_id = a.id and l.live)
   )
   select found.*, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
-         coalesce(
-           (select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread' limit 1),
-           (select e.target_key from svc.events e
-             where found.why = 'failed' and e.id = s.event_id and e.target_type = 'chat.thread')) as thread
+         case when found.why = 'failed' then (select ${threadsLeftText} from svc.agents a where a.id = found."agentId")
+           else array(select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread') end as threads
     from found join svc.sessions s on s.id = found."sessionId"`;
 
 /** Of what `svc.suspects` knows the making of a successor by: another revision, or another session in the slot, is another one. */
