@@ -382,23 +382,4 @@ describe('tools of the service, through the public door', () => {
     assert.deepEqual((await stranger.call('svc_connections_list')).value['connections'], []);
     assert.equal(((await stranger.call('svc_sessions_list')).value['sessions'] as unknown as unknown[]).length, 1);
   });
-
-  it('in a project that is archived they look, and change nothing', async () => {
-    const worker = await bench.start('worker');
-    await bench.daemon.api('PATCH', 'P', { archived: true });
-    const { sessionId } = (await boss.call('svc_session_get')).value;
-    assert.equal(String(sessionId), boss.session);
-    for (const [tool, input] of [
-      ['svc_secrets_create', { name: 'hook-key', value: 'mine', overwrite: true }],
-      ['svc_sessions_spawn', { agent: 'worker', message: 'hi' }],
-      ['svc_sessions_message', { sessionId: worker.session, text: 'hi' }],
-      ['svc_sessions_stop', { sessionId: worker.session }],
-      ['svc_webhooks_reserve', { name: 'later' }],
-      ['svc_bind', { target: { type: 'tracker.issue', key: 'late' } }],
-    ] as const) {
-      assert.match((await boss.call(tool, input)).text, /^project-archived: The project is archived/, tool);
-    }
-    await bench.daemon.api('PATCH', 'P', { archived: false });
-    assert.equal((await boss.call('svc_sessions_stop', { sessionId: worker.session })).isError, false);
-  });
 });
