@@ -16,6 +16,9 @@ const said = (text: string) => (view: SessionView) => rests(view) && view.said.i
 const runs = (view: SessionView): boolean => view.state === 'running';
 const waits = ({ body }: SessionView): unknown[] => [body['state'], body['reason'], body['position'], body['loaded']];
 
+/** Its place is somebody else's before all of it is over. */
+const isUnloaded = ({ body }: SessionView): boolean => body['loaded'] === (false as never);
+
 /** Another project, with an agent of its own. */
 async function addProject(api: Api, slug: string): Promise<void> {
   const org = '/api/v1/orgs/default/projects';
@@ -45,10 +48,7 @@ describe('two places', () => {
   /** The same between two turns. */
   const lose = async (session: string): Promise<void> => {
     await lapse(session);
-    await bench.until(
-      session,
-      ({ body }) => body['state'] === ('idle' as never) && body['loaded'] === (false as never),
-    );
+    await bench.until(session, (view) => view.state === 'idle' && isUnloaded(view));
   };
 
   it('go to whoever has something to do: one that rests gives its own up, stays idle and goes on at its next message', async () => {
@@ -62,7 +62,7 @@ describe('two places', () => {
     }
     const third = await bench.start('other', '!say third');
     await bench.until(third, said('third'));
-    const gone = await bench.view(first);
+    const gone = await bench.until(first, isUnloaded);
     assert.deepEqual(waits(gone), ['idle', undefined, undefined, false], 'the longest at rest');
     assert.deepEqual(processesOf(first, bench.daemon.dataDir), []);
     assert.equal((await bench.view(second)).body['loaded'], true);
@@ -89,14 +89,15 @@ describe('two places', () => {
     await bench.until(second, said('second'));
     const third = await bench.start('other', '!say third');
     await bench.until(third, said('third'));
-    assert.deepEqual(waits(await bench.view(second)), ['idle', undefined, undefined, false], 'though it rested less');
+    const gone = await bench.until(second, isUnloaded);
+    assert.deepEqual(waits(gone), ['idle', undefined, undefined, false], 'though it rested less');
     assert.equal((await bench.view(first)).body['loaded'], true);
     leave.abort();
     await bench.send(third, '!sleep 600000');
     await bench.until(third, runs);
     const fourth = await bench.start('other', '!say fourth');
     await bench.until(fourth, said('fourth'));
-    assert.equal((await bench.view(first)).body['loaded'], false);
+    await bench.until(first, isUnloaded);
     for (const session of [first, second, third, fourth]) await archive(session);
   });
 
@@ -108,6 +109,7 @@ describe('two places', () => {
     await bench.until(resting, said('rests'));
     const busy = [await bench.start('plain', '!sleep 600000'), await bench.start('plain', '!sleep 600000')];
     for (const session of busy) await bench.until(session, runs);
+    await bench.until(resting, isUnloaded);
     const queued = [await bench.start('plain', '!say one'), await bench.start('plain', '!say two')];
     await bench.send(resting, '!say woken');
     const far = await api('POST', `${org}/far/agents/plain/sessions`, { message: '!sleep 600000' });
