@@ -6,7 +6,7 @@ import { resolveHarness, variableOf } from '../../internal/adapters/harness/harn
 import type { Config } from '../../internal/base/config/config.ts';
 import { harnessNames } from '../../internal/domain/spec.ts';
 
-const scriptedAgent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
+const scriptedAgent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.mjs');
 
 export interface HarnessFallbacks {
   /** Settings for svcd. */

@@ -24,7 +24,7 @@ import { testCluster } from '../../internal/base/testkit/postgres.ts';
 import type { Manifest } from '../../internal/flows/backup/backup.ts';
 import { callSvc, emptyHome, runSvc } from './testkit.ts';
 
-const agent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
+const agent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.mjs');
 const harness = { SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, agent]), SVC_SANDBOX: 'process' };
 const triage = {
   name: 'triage',

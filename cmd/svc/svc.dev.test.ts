@@ -23,7 +23,7 @@ test('the daemon of svc dev leaves the database alone that a configuration file 
   await mkdir(place('.svc/agents'), { recursive: true });
   await writeFile(place('.svc/agents/helper.yaml'), agent);
   await writeFile(place('master.key'), `1:${randomBytes(32).toString('base64')}\n`);
-  const scripted = [process.execPath, join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts')];
+  const scripted = [process.execPath, join(import.meta.dirname, '../../testdata/scripted-agent/agent.mjs')];
   const file = {
     databaseUrl: database.url,
     masterKeyFile: place('master.key'),

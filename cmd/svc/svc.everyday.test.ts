@@ -333,7 +333,7 @@ triggers:
     join(place, 'event.json'),
     '{"key":"webhook.received","payload":{"severity":"high","title":"disk full"}}',
   );
-  const scripted = [process.execPath, join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts')];
+  const scripted = [process.execPath, join(import.meta.dirname, '../../testdata/scripted-agent/agent.mjs')];
   const env = { SVC_HARNESS_A_COMMAND: JSON.stringify(scripted), SVC_SANDBOX: 'process', TMPDIR: join(place, 'tmp') };
   const run = (...args: string[]): Promise<Ran> => runSvc(place, ['dev', ...args], { cwd: join(place, 'dev'), env });
   const { code, stdout, stderr } = await run('helper', '--event', '../event.json');

@@ -16,7 +16,7 @@ import { startPackageRegistry } from '../../internal/base/testkit/package-regist
 
 const run = promisify(execFile);
 const rootDir = join(import.meta.dirname, '../..');
-const agent = join(rootDir, 'testdata/scripted-agent/agent.ts');
+const agent = join(rootDir, 'testdata/scripted-agent/agent.mjs');
 /** Without the Node that the checkout brings. */
 const searchPath = (process.env['PATH'] ?? '')
   .split(delimiter)

@@ -1,8 +1,3 @@
-// The scripted agent's program: what it does stands in protocol.ts, imported once its modules are cached. A start without
-// the cache costs twice as much, and tests start hundreds of them. In a sandbox the cache can be read, not written.
+// The same program by the name that it had: whoever starts it so waits for what strips types as well.
 
-import { enableCompileCache } from 'node:module';
-import { join } from 'node:path';
-
-enableCompileCache(process.env['NODE_COMPILE_CACHE'] ?? join(import.meta.dirname, '../../node_modules/.cache/svc'));
-await import('./protocol.ts');
+import './agent.mjs';

@@ -18,7 +18,7 @@ import type {
 /** argv of the scripted agent, for `SVC_HARNESS_A_COMMAND` and `SVC_HARNESS_B_COMMAND`. */
 export const scriptedAgent: readonly string[] = [
   process.execPath,
-  join(import.meta.dirname, '../../../testdata/scripted-agent/agent.ts'),
+  join(import.meta.dirname, '../../../testdata/scripted-agent/agent.mjs'),
 ];
 
 export interface TestProcess extends HarnessProcess {
