@@ -99,8 +99,7 @@ export async function startEngine(name: 'docker' | 'podman', options: TestEngine
       await Promise.race([ended, sleep(20_000)]);
       child.kill('SIGKILL');
     }
-    unmountBelow(dir);
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+    await removeMounted(dir);
   };
   try {
     await answered(api, child, log);
@@ -275,6 +274,19 @@ async function removeAll(api: TestEngine['api']): Promise<void> {
 }
 
 /** What an engine that was killed has left mounted below its directory. */
+/** What ends a box of an engine behind it mounts its storage once more: such a program is waited for. */
+async function removeMounted(dir: string): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    unmountBelow(dir);
+    try {
+      return rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+    } catch (error) {
+      if (tries === 40) throw error;
+      await sleep(250);
+    }
+  }
+}
+
 function unmountBelow(dir: string): void {
   const mounted = readFileSync('/proc/mounts', 'utf8')
     .split('\n')
