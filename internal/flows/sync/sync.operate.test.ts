@@ -390,7 +390,7 @@ describe('what people do to a repository', () => {
     holds = false;
     const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('overtaken-2') });
     const run2 = await run('overtaken', 'sync');
-    assert.deepEqual([word(run2['status']), word(run2['commit'])], ['applied', two]);
+    assert.deepEqual([word(run2['status']), word(run2['commit'])], ['applied', two], JSON.stringify(run2));
     goOn();
     assert.equal(word((await ended(bench.daemon, firstId))['status']), 'superseded');
     bench.server.fault = () => null;
