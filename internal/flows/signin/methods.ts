@@ -6,9 +6,7 @@ import { SigninRefused } from '../../adapters/providers/oauth/oauth.ts';
 import { secretInFile } from '../../base/config/section.ts';
 import { type SigninMethod, signinSettings } from '../../base/config/signin-settings.ts';
 import type { FlowContext } from '../context.ts';
-import { secretText } from '../sealed.ts';
-
-const noProject = '00000000-0000-0000-0000-000000000000';
+import { organizationSecretText } from '../sealed.ts';
 
 export const methodNamed = (ctx: FlowContext, name: string): SigninMethod | undefined =>
   signinSettings(ctx.config).methods.find((one) => one.name === name);
@@ -16,15 +14,14 @@ export const methodNamed = (ctx: FlowContext, name: string): SigninMethod | unde
 /** The client's secret at a provider. Throws SigninRefused where there is none now. */
 export async function clientSecretOf(ctx: FlowContext, method: SigninMethod): Promise<string> {
   const { secret } = method;
-  const text =
-    secret.kind === 'file'
-      ? secretInFile(secret.path)
-      : await secretText(ctx, { id: noProject, orgId: (await firstOrgId(ctx.db)) ?? noProject }, secret.name, {
-          kind: 'tool',
-          name: 'sign-in',
-        });
+  const text = secret.kind === 'file' ? secretInFile(secret.path) : await storedSecret(ctx, secret.name);
   if (text === undefined || text === '') throw new SigninRefused('client-secret');
   return text;
+}
+
+async function storedSecret(ctx: FlowContext, name: string): Promise<string | undefined> {
+  const orgId = await firstOrgId(ctx.db);
+  return orgId === null ? undefined : organizationSecretText(ctx, orgId, name, { kind: 'tool', name: 'sign-in' });
 }
 
 /** What the configuration gives to groups. */
