@@ -198,7 +198,10 @@ export class SyncLane {
     try {
       const outcome = await this.#outcome(due, present);
       // What was asked for is not forgotten over the run that is in its way.
-      if (outcome.kind === 'wait') {
+      if (outcome.kind === 'wait' && present.next !== undefined) {
+        // Asked for beside it, it would end that one while it reads.
+        present.next = following(due, present.next);
+      } else if (outcome.kind === 'wait') {
         await pollIn(this.#ctx.db, repositoryId, againMs, due.isAsked || reason === 'resync' ? reason : null);
       }
       const failed = outcome.kind === 'ended' && outcome.status === 'failed';
