@@ -9,11 +9,10 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
-import { silent } from '../base/testkit/postgres.ts';
 import { type Amount, type Bench, type Bencher, medianMs } from './harness.ts';
 import { type Load, loaded } from './load.ts';
+import { startServer } from './server.ts';
 
 const secret = 'a secret of the bench';
 const turns = 4;
@@ -23,9 +22,7 @@ const turnMs = 2_000;
 const readyBytes = 512 * 1_024 * 1_024;
 
 async function database(bench: Bencher): Promise<string> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-  bench.atEnd(() => embedded.stop());
-  return withTable(embedded.url);
+  return withTable(await startServer(bench));
 }
 
 /** Makes the table of the bare servers in a database, and answers with its address. */

@@ -4,7 +4,6 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import { type Database, openDatabase } from '../adapters/store/store.ts';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { recordEvents } from '../adapters/store/events/events.ts';
 import type { NewEvent } from '../adapters/store/events/new-event.ts';
 import { migrate } from '../adapters/store/schema/migrate.ts';
@@ -14,6 +13,7 @@ import { silent } from '../base/testkit/postgres.ts';
 import { startRouting, wakeRouting } from '../flows/routing/routing.ts';
 import type { FlowContext } from '../flows/context.ts';
 import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
+import { startServer } from './server.ts';
 
 const backlogCount = 100_000;
 const jobs = 5_000;
@@ -23,12 +23,6 @@ interface Place {
   readonly db: Database;
   readonly projectId: string;
   readonly endpointId: string;
-}
-
-async function database(bench: Bencher): Promise<string> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-  bench.atEnd(() => embedded.stop());
-  return embedded.url;
 }
 
 /** A project of agents with ten triggers each on one endpoint, of which each body fires one. */
@@ -136,7 +130,7 @@ function contextOf(db: Database): FlowContext {
 }
 
 async function started(bench: Bencher): Promise<{ url: string; db: Database; ctx: FlowContext }> {
-  const url = await database(bench);
+  const url = await startServer(bench);
   await migrate(url, silent);
   const db = openDatabase({ url, log: silent });
   bench.atEnd(() => db.close());

@@ -3,12 +3,12 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { scriptedAgent } from '../adapters/harness/harness-testkit.ts';
 import { type Database, openDatabase } from '../adapters/store/store.ts';
 import { type Api, apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../base/testkit/daemon.ts';
 import { silent } from '../base/testkit/postgres.ts';
 import type { Bencher } from './harness.ts';
+import { startServer } from './server.ts';
 
 export interface OneDaemon {
   readonly child: SpawnedDaemon;
@@ -24,14 +24,13 @@ export interface Daemons {
 
 /** `places`: sessions of each. */
 export async function startDaemons(bench: Bencher, count: number, places: number): Promise<Daemons> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-  bench.atEnd(() => embedded.stop());
+  const url = await startServer(bench);
   const directory = await bench.directory();
   const [key, file] = [join(directory, 'keys'), join(directory, 'config.json')];
   await writeFile(key, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
   await writeFile(file, JSON.stringify({ sessions: { max: places } }));
   const env = {
-    SVC_DATABASE_URL: embedded.url,
+    SVC_DATABASE_URL: url,
     SVC_MASTER_KEY_FILE: key,
     SVC_CONFIG: file,
     SVC_HARNESS_A_COMMAND: JSON.stringify(scriptedAgent),
@@ -51,7 +50,7 @@ export async function startDaemons(bench: Bencher, count: number, places: number
   };
   const first = await start();
   const all = [first, ...(await Promise.all(Array.from({ length: count - 1 }, start)))];
-  const db = openDatabase({ url: embedded.url, log: silent });
+  const db = openDatabase({ url: url, log: silent });
   bench.atEnd(() => db.close());
   return { all, db };
 }

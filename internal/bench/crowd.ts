@@ -3,7 +3,6 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { recordEvents } from '../adapters/store/events/events.ts';
 import type { NewEvent } from '../adapters/store/events/new-event.ts';
 import { unroutedSql, markOf } from '../adapters/store/routing/routing.ts';
@@ -16,6 +15,7 @@ import { silent } from '../base/testkit/postgres.ts';
 import type { FlowContext } from '../flows/context.ts';
 import { startRouting, wakeRouting } from '../flows/routing/routing.ts';
 import { type Bench, type Bencher, median, medianMs, ms, steadyMs } from './harness.ts';
+import { startServer } from './server.ts';
 
 const backlogs = 4;
 const waitingEach = 20_000;
@@ -25,10 +25,9 @@ const agentsEach = 100;
 
 /** A server with the schema; `volatile` where nothing is to be forced to disk. */
 export async function database(bench: Bencher, more: { readonly volatile?: boolean } = {}): Promise<string> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent, ...more });
-  bench.atEnd(() => embedded.stop());
-  await migrate(embedded.url, silent);
-  return embedded.url;
+  const url = await startServer(bench, more);
+  await migrate(url, silent);
+  return url;
 }
 
 /** What routes, as a daemon does, with a database of its own. */

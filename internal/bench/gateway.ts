@@ -8,7 +8,6 @@ import type { AddressInfo } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { Agent, request } from 'undici';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { createUpstream } from '../adapters/providers/model/model.ts';
 import type { Database } from '../adapters/store/store.ts';
 import { migrate } from '../adapters/store/schema/migrate.ts';
@@ -20,6 +19,7 @@ import { messagesStream, startStubProvider, streams } from '../edge/gateway/test
 import { moneyPorts } from '../flows/sessions/sessions.ts';
 import { joinBench } from '../flows/sync/apply-testkit.ts';
 import { type Bench, type Bencher, medianMs, steadyMs } from './harness.ts';
+import { startServer } from './server.ts';
 
 interface Turns {
   readonly turns: number;
@@ -97,8 +97,7 @@ async function bareProxy(bench: Bencher, db: Database, upstream: string): Promis
 
 /** A project on a server that forces every commit to disk, as a ledger's does. */
 async function place(bench: Bencher): Promise<ReturnType<typeof joinBench>> {
-  const { url, stop } = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-  bench.atEnd(() => stop());
+  const url = await startServer(bench);
   await migrate(url, silent);
   const project = joinBench({ url, orgId: randomUUID(), projectId: randomUUID() });
   bench.atEnd(() => project.close());

@@ -6,12 +6,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Database, openDatabase } from '../adapters/store/store.ts';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
 import { silent } from '../base/testkit/postgres.ts';
 import { reference, withTable } from './accept.ts';
 import { type Bench, type Bencher, heldAgainst, median, medianMs, ms, steadyMs } from './harness.ts';
 import { loaded } from './load.ts';
+import { startServer } from './server.ts';
 
 const secret = 'a secret of the bench';
 const text = randomBytes(750).toString('base64');
@@ -47,16 +47,15 @@ interface Running {
 }
 
 async function place(bench: Bencher): Promise<Place> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-  bench.atEnd(() => embedded.stop());
+  const databaseUrl = await startServer(bench);
   const dataDir = await bench.directory();
-  const first = await daemon(bench, embedded.url, dataDir, 'api');
+  const first = await daemon(bench, databaseUrl, dataDir, 'api');
   await first.stop();
-  const db = openDatabase({ url: embedded.url, log: silent });
+  const db = openDatabase({ url: databaseUrl, log: silent });
   bench.atEnd(() => db.close());
   const { rows } = await db.query<{ id: string }>('select id from svc.projects');
   const projectId = rows[0]?.id ?? '';
-  return { db, projectId, daemon: (roles) => daemon(bench, embedded.url, dataDir, roles) };
+  return { db, projectId, daemon: (roles) => daemon(bench, databaseUrl, dataDir, roles) };
 }
 
 async function daemon(bench: Bencher, databaseUrl: string, dataDir: string, roles: string): Promise<Running> {

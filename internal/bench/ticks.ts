@@ -10,10 +10,10 @@ import { recordEvents } from '../adapters/store/events/events.ts';
 import type { NewEvent } from '../adapters/store/events/new-event.ts';
 import { openDatabase } from '../adapters/store/store.ts';
 import { timeOrderedId } from '../base/runtime.ts';
-import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
 import { silent } from '../base/testkit/postgres.ts';
 import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
+import { startServer } from './server.ts';
 import { loaded } from './load.ts';
 
 const secret = 'a secret of the bench';
@@ -29,12 +29,11 @@ interface Started {
 }
 
 async function start(bench: Bencher): Promise<Started> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
-  bench.atEnd(() => embedded.stop());
+  const url = await startServer(bench);
   const dataDir = await bench.directory();
   const key = join(dataDir, 'master.key');
   await writeFile(key, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
-  const env = { SVC_DATABASE_URL: embedded.url, SVC_MASTER_KEY_FILE: key, SVC_LOG_LEVEL: 'warn' };
+  const env = { SVC_DATABASE_URL: url, SVC_MASTER_KEY_FILE: key, SVC_LOG_LEVEL: 'warn' };
   const child = spawnDaemon({ dataDir, env });
   bench.atEnd(async () => void (await child.kill('SIGTERM')));
   const ready = await child.ready;
@@ -52,10 +51,10 @@ async function start(bench: Bencher): Promise<Started> {
   const { body } = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/bench.yaml', content }] });
   const ingestUrl = body['webhooks']?.[0]?.['ingestUrl'];
   if (ingestUrl === undefined) throw new Error(`no endpoint: ${JSON.stringify(body)}`);
-  const client = new pg.Client({ connectionString: embedded.url });
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   bench.atEnd(() => client.end());
-  return { url: embedded.url, client, ingestUrl: String(ingestUrl) };
+  return { url: url, client, ingestUrl: String(ingestUrl) };
 }
 
 /** Until all schedules are due: they are declared, and events come in, well before. */
