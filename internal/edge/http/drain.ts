@@ -5,6 +5,7 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as arrived } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import { Roster } from '../../base/roster.ts';
 import { endsWith, isIdle } from './pipelined.ts';
 
 /** How often connections are looked at whose last answer was begun before the stop, and did not say that it is the last. */
@@ -24,15 +25,13 @@ export function tellLast(reply: FastifyReply): void {
  * has never said anything.
  */
 export function watchIdle(server: Server): void {
-  /** With the time since when they are. */
-  const open = new Map<Socket, number>();
+  const open = new Roster<{ readonly socket: Socket; readonly since: number }>();
   server.on('connection', (socket: Socket) => {
-    open.set(socket, performance.now());
-    socket.once('close', () => open.delete(socket));
+    socket.once('close', open.add({ socket, since: performance.now() }));
   });
   server.closeIdleConnections = () => {
     const silentSince = performance.now() - silentMs;
-    for (const [socket, since] of open)
+    for (const { socket, since } of open)
       if (isIdle(socket) && (socket.bytesRead > 0 || since < silentSince)) socket.destroy();
   };
 }

@@ -54,8 +54,8 @@ export class EventWriter {
   readonly #options: WriterOptions;
   #queue: Waiting[] = [];
   #queuedBytes = 0;
-  /** Those that were not answered yet, in the order of asking. */
-  readonly #open = new Set<Waiting>();
+  /** Under way, each whole until the last of it is answered. No set, which would hold what has left: see `Roster`. */
+  #writing: (readonly Waiting[])[] = [];
   #looking: NodeJS.Timeout | undefined;
   #inFlight = 0;
   #scheduled = false;
@@ -84,16 +84,9 @@ export class EventWriter {
         event,
         guard,
         bytes,
-        done: (recorded) => {
-          this.#open.delete(waiting);
-          resolve(recorded);
-        },
-        failed: (error) => {
-          this.#open.delete(waiting);
-          reject(error);
-        },
+        done: resolve,
+        failed: reject,
       };
-      this.#open.add(waiting);
       this.#looking ??= setInterval(() => this.#look(), limits.lookMs);
       this.#queue.push(waiting);
       this.#queuedBytes += bytes;
@@ -111,18 +104,15 @@ export class EventWriter {
   /** Whoever has waited for too long hears so; what is on its way then may still be recorded. */
   #look(): void {
     const before = performance.now() - limits.answerMs;
-    const late = new Set<Waiting>();
-    for (const one of this.#open) {
-      if (one.since > before) break;
-      late.add(one);
-    }
-    if (late.size > 0) {
-      const queued = this.#queue.filter((one) => late.has(one));
+    const isLate = (one: Waiting): boolean => one.since <= before;
+    const queued = this.#queue.filter(isLate);
+    if (queued.length > 0) {
       this.#queuedBytes -= queued.reduce((sum, one) => sum + one.bytes, 0);
-      this.#queue = this.#queue.filter((one) => !late.has(one));
-      for (const one of late) one.failed(databaseUnavailable());
+      this.#queue = this.#queue.filter((one) => !isLate(one));
     }
-    if (this.#open.size > 0) return;
+    // Who has been answered hears nothing of this.
+    for (const one of [...this.#writing.flat().filter(isLate), ...queued]) one.failed(databaseUnavailable());
+    if (this.#queue.length > 0 || this.#writing.length > 0) return;
     clearInterval(this.#looking);
     this.#looking = undefined;
   }
@@ -142,8 +132,10 @@ export class EventWriter {
       if (this.#inFlight > 0 && this.#queue.length < limits.secondFrom) return;
       const batch = this.#take();
       this.#inFlight += 1;
+      this.#writing.push(batch);
       const ended = (): void => {
         this.#inFlight -= 1;
+        this.#writing = this.#writing.filter((one) => one !== batch);
         if (this.#queue.length > 0) this.#start();
         else if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
       };

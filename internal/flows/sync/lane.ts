@@ -183,6 +183,8 @@ export class SyncLane {
       .finally(() => {
         this.#running.delete(running);
         this.#inHand.delete(due.id);
+        // The table may hold it for a while (see `Roster`), and what it was about is large.
+        present.task = undefined;
         this.#done.set(due.id, isBroken || this.#done.get(due.id) === true);
         if (present.next === undefined || this.#draining.signal.aborted) return;
         this.#begin(present.next, ending.signal.aborted ? since : performance.now());

@@ -1,13 +1,15 @@
 // The last stage: what an apply leaves behind besides its rows, in its own transaction: the lifecycle events
 // `svc.project_resource_apply.*` and `svc.project.onboarded` (docs/reference/connections.md#intakes), the audit entry, the syncs that what
-// came may heal; and of a sync, its run and the state of its repository. An apply that changes nothing records no event.
+// came may heal; and of a sync, its run and the state of its repository, and how it is told in the log. An apply that changes nothing records no event.
 
+import type { Logger } from 'pino';
 import { sha256Bytes } from '../../base/hash.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
 import {
   lastRuns,
   prepareMove,
+  type ReconcileStatus,
   type RunPatch,
   type StageTiming,
 } from '../../adapters/store/repositories/reconciles.ts';
@@ -27,7 +29,7 @@ import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import type { FlowContext } from '../context.ts';
-import { askForStatus, RunConflict, type RunSubject } from './run-record.ts';
+import { askForStatus, type Ending, RunConflict, type RunSubject } from './run-record.ts';
 import type { CompiledTree } from './compile.ts';
 import type { ApplyRequest, ApplyResult, Plan } from './plan.ts';
 import type { Resolved } from './resolve.ts';
@@ -314,4 +316,38 @@ export async function keepQuarantine(task: SyncTask, tx: Sql, commit: string, is
   }
   if (quarantinedCommit === null || pinnedCommit !== null || commit === state.appliedCommit) return;
   await endQuarantine(tx, repository.id, quarantinedCommit, now);
+}
+
+/** Says how a run ended. */
+export function logOutcome(task: SyncTask, ending: Ending, commit: string | null, ms: number, log: Logger): void {
+  const { repository, reason, run } = task;
+  const fields = {
+    repository: repository.name,
+    reconcile: run.id,
+    commit,
+    reason,
+    status: ending.status,
+    ms: Math.round(ms),
+    ...(ending.patch?.detail !== undefined && { detail: ending.patch.detail }),
+    ...(ending.patch?.diagnostics && { diagnostics: ending.patch.diagnostics.length }),
+  };
+  if (ending.status === 'failed') log.warn(fields, 'repo.sync_failed');
+  else if (ending.status === 'held') log.warn(fields, 'repo.held');
+  else log.info(fields, 'repo.synced');
+  observe(task, ending.status, ms);
+}
+
+/** Counts it, and measures it where it left a run. */
+export function observe({ ctx }: SyncTask, status: ReconcileStatus, ms: number | undefined): void {
+  const { metrics, runtime } = ctx;
+  if (ms !== undefined) {
+    metrics
+      .histogram('svc_sync_duration_seconds', 'Duration of syncs that left a run, by its status', ['status'])
+      .observe({ status }, ms / 1000);
+  }
+  metrics.counter('svc_syncs_total', 'Syncs that were recorded, by status', ['status']).inc({ status });
+  if (status !== 'applied' && status !== 'unchanged') return;
+  metrics
+    .gauge('svc_sync_last_applied_timestamp_seconds', 'When a sync last left the stored state as its source says')
+    .set(runtime.now().getTime() / 1000);
 }

@@ -14,7 +14,16 @@ import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
 import { backOffMs, type HostHealth, HostPaused, hostOf } from './source.ts';
 import type { ApplyRequest, ApplyResult } from './plan.ts';
-import { appliedState, clearedCondition, keepQuarantine, lastStatus, reportSync, subjectOf } from './report.ts';
+import {
+  appliedState,
+  clearedCondition,
+  keepQuarantine,
+  lastStatus,
+  logOutcome,
+  observe,
+  reportSync,
+  subjectOf,
+} from './report.ts';
 import { resolve, type Resolved } from './resolve.ts';
 import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import { remarksOnSlugs } from './slugs.ts';
@@ -372,37 +381,4 @@ async function pause({ ctx, repository }: SyncTask, failures: number, retryAfter
   const ms = backOffMs({ failures, intervalMs: repository.intervalSeconds * 1000, random, retryAfterMs });
   await backOff(ctx.db, repository.id, ms);
   return ms;
-}
-
-/** Says how a run ended. */
-export function logOutcome(task: SyncTask, ending: Ending, commit: string | null, ms: number, log: Logger): void {
-  const { repository, reason, run } = task;
-  const fields = {
-    repository: repository.name,
-    reconcile: run.id,
-    commit,
-    reason,
-    status: ending.status,
-    ms: Math.round(ms),
-    ...(ending.patch?.detail !== undefined && { detail: ending.patch.detail }),
-    ...(ending.patch?.diagnostics && { diagnostics: ending.patch.diagnostics.length }),
-  };
-  if (ending.status === 'failed') log.warn(fields, 'repo.sync_failed');
-  else if (ending.status === 'held') log.warn(fields, 'repo.held');
-  else log.info(fields, 'repo.synced');
-  observe(task, ending.status, ms);
-}
-
-function observe({ ctx }: SyncTask, status: ReconcileStatus, ms: number | undefined): void {
-  const { metrics, runtime } = ctx;
-  if (ms !== undefined) {
-    metrics
-      .histogram('svc_sync_duration_seconds', 'Duration of syncs that left a run, by its status', ['status'])
-      .observe({ status }, ms / 1000);
-  }
-  metrics.counter('svc_syncs_total', 'Syncs that were recorded, by status', ['status']).inc({ status });
-  if (status !== 'applied' && status !== 'unchanged') return;
-  metrics
-    .gauge('svc_sync_last_applied_timestamp_seconds', 'When a sync last left the stored state as its source says')
-    .set(runtime.now().getTime() / 1000);
 }

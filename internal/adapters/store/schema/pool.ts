@@ -117,7 +117,8 @@ export interface Tx extends Sql {
 export class Pool {
   readonly #options: PoolOptions;
   readonly #pool: pg.Pool;
-  readonly #waiting = new Set<Waiting>();
+  /** In the order of asking. No set, which would hold who has left: see `Roster`. */
+  readonly #waiting: Waiting[] = [];
   /** Of those, who is not patient. */
   #hurried = 0;
   readonly #busy = new Map<Lane, number>();
@@ -244,14 +245,17 @@ export class Pool {
         resolve();
       };
       const waiting = { lane, enter };
-      this.#waiting.add(waiting);
+      this.#waiting.push(waiting);
       if (lane.isPatient !== true) this.#hurried += 1;
       this.#growSoon();
     });
   }
 
   #stopWaiting(waiting: Waiting): void {
-    if (this.#waiting.delete(waiting) && waiting.lane.isPatient !== true) this.#hurried -= 1;
+    const at = this.#waiting.indexOf(waiting);
+    if (at === -1) return;
+    this.#waiting.splice(at, 1);
+    if (waiting.lane.isPatient !== true) this.#hurried -= 1;
   }
 
   #mayEnter(lane: Lane): boolean {
@@ -273,9 +277,13 @@ export class Pool {
 
   /** Lets in who may, in the order of asking. */
   #admit(): void {
-    for (const waiting of this.#waiting) {
+    for (let at = 0; at < this.#waiting.length; ) {
       if (this.#active >= this.#open) return this.#growSoon();
-      if (!this.#mayEnter(waiting.lane)) continue;
+      const waiting = this.#waiting[at] as Waiting;
+      if (!this.#mayEnter(waiting.lane)) {
+        at += 1;
+        continue;
+      }
       this.#stopWaiting(waiting);
       waiting.enter();
     }
@@ -292,7 +300,7 @@ export class Pool {
 
   #grow(): void {
     this.#growing = undefined;
-    if (this.#waiting.size === 0) return;
+    if (this.#waiting.length === 0) return;
     if (this.#active >= this.#open && this.#open < this.#options.max) this.#open += 1;
     this.#admit();
   }
