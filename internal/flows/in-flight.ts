@@ -3,6 +3,7 @@
 // waits of others is never more than a moment behind it, and their number has a bound.
 
 import type { OutboundKind } from '../adapters/store/operations/in-hand.ts';
+import { within } from '../base/waits.ts';
 import type { FlowContext } from './context.ts';
 
 /** In flight at a time, of one kind in one daemon. */
@@ -14,9 +15,29 @@ export interface Flight {
   readonly over: Promise<void>;
 }
 
+/** How long a daemon that stops waits for strangers' servers: what they were sent is then looked for by whoever comes next. */
+const landingMs = 8_000;
+
 const flights = new WeakMap<object, Map<OutboundKind, Set<Flight>>>();
-/** Databases of daemons that stop. */
-const landing = new WeakSet<object>();
+
+/** The stop of a daemon, as far as it has come. */
+interface Landing {
+  /** When nothing in flight is waited for any more, by the steady clock; undefined: it has not begun. */
+  until: number | undefined;
+  /** Wakes who waits for a turn. */
+  readonly wakes: Set<() => void>;
+}
+/** By database. */
+const landings = new WeakMap<object, Landing>();
+
+function landingOf({ db }: FlowContext): Landing {
+  let landing = landings.get(db.root);
+  if (landing === undefined) {
+    landing = { until: undefined, wakes: new Set() };
+    landings.set(db.root, landing);
+  }
+  return landing;
+}
 
 function flightsOf({ db }: FlowContext, kind: OutboundKind): Set<Flight> {
   const byKind = flights.get(db.root) ?? new Map<OutboundKind, Set<Flight>>();
@@ -45,12 +66,35 @@ export function roomFor(
 }
 
 /** The daemon stops: what waits in a flight for its turn is not begun any more. */
-export const land = ({ db }: FlowContext): void => void landing.add(db.root);
+export function land(ctx: FlowContext): void {
+  const landing = landingOf(ctx);
+  landing.until ??= performance.now() + landingMs;
+  for (const wake of landing.wakes) wake();
+}
 
-export const isLanding = ({ db }: FlowContext): boolean => landing.has(db.root);
+export const isLanding = (ctx: FlowContext): boolean => landingOf(ctx).until !== undefined;
 
-/** Resolves when nothing is in flight any more; of a daemon that stops and begins nothing. */
-export async function landed({ db }: FlowContext): Promise<void> {
-  const all = [...(flights.get(db.root)?.values() ?? [])].flatMap((some) => [...some]);
-  await Promise.allSettled(all.map(({ over }) => over));
+/** Resolves after so many milliseconds, and as soon as the daemon stops: true where it does. */
+export async function landsWithin(ctx: FlowContext, ms: number): Promise<boolean> {
+  const landing = landingOf(ctx);
+  if (landing.until === undefined) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+    landing.wakes.add(resolve);
+    await promise;
+    landing.wakes.delete(resolve);
+    clearTimeout(timer);
+  }
+  return isLanding(ctx);
+}
+
+/**
+ * Resolves when nothing is in flight any more; of a daemon that stops and begins nothing. Where it does, what takes too long
+ * is left as one that is killed leaves it: its claim is free, and its row in the outbox is resolved.
+ */
+export async function landed(ctx: FlowContext): Promise<void> {
+  const all = [...(flights.get(ctx.db.root)?.values() ?? [])].flatMap((some) => [...some]);
+  const over = Promise.allSettled(all.map((flight) => flight.over));
+  const { until } = landingOf(ctx);
+  await (until === undefined ? over : within(over, Math.max(0, until - performance.now())));
 }

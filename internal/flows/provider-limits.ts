@@ -4,8 +4,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { blockResource, resetRefusals, limitedForMs, takePlace } from '../adapters/store/outbox/limits.ts';
 import type { Fault } from '../domain/fault.ts';
-import { ProviderLimited, rateLimited } from '../domain/outside.ts';
+import { outsideFault, ProviderLimited, rateLimited } from '../domain/outside.ts';
 import type { FlowContext } from './context.ts';
+import { landsWithin } from './in-flight.ts';
 
 const waitMsMax = 30_000;
 const triesMax = 4;
@@ -18,13 +19,20 @@ export interface Slot {
   readonly resources: readonly string[];
   /** Of the first resource: calls go out so far apart; 0 or absent: at once. */
   readonly spacingMs?: number;
+  /** For a write: one that waits when the daemon stops is not sent, and whoever tells it next does. */
+  readonly isWrite?: boolean;
 }
 
 /**
  * Resolves when the call may go out; true where refusals are counted that its going through ends. Throws Fault `rate-limited`
- * where that is more than half a minute away.
+ * where that is more than half a minute away, and `not-sent` for a write that waits when the daemon stops.
  */
-export async function takeSlot(ctx: FlowContext, { connectionId, resources, spacingMs = 0 }: Slot): Promise<boolean> {
+export async function takeSlot(ctx: FlowContext, slot: Slot): Promise<boolean> {
+  const { connectionId, resources, spacingMs = 0, isWrite = false } = slot;
+  const wait = async (ms: number): Promise<void> => {
+    if (!isWrite) await sleep(ms);
+    else if (await landsWithin(ctx, ms)) throw outsideFault('not-sent', 'the daemon stops: nothing was sent');
+  };
   const until = performance.now() + waitMsMax;
   const rest = (): number => Math.max(0, until - performance.now());
   let isCounted: boolean;
@@ -34,13 +42,13 @@ export async function takeSlot(ctx: FlowContext, { connectionId, resources, spac
     isCounted = limited.isCounted;
     if (ms === 0) break;
     if (ms > rest()) throw rateLimited('the provider limits these calls', ms / 1_000);
-    await sleep(ms);
+    await wait(ms);
   }
   const [resource] = resources;
   if (spacingMs === 0 || resource === undefined) return isCounted;
   const ms = await takePlace(ctx.db, { connectionId, resource, spacingMs, mostMs: rest() });
   if (ms === undefined) throw rateLimited('too many writes wait for their turn', waitMsMax / 1_000);
-  if (ms > 0) await sleep(ms);
+  if (ms > 0) await wait(ms);
   return isCounted;
 }
 

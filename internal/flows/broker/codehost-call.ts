@@ -184,7 +184,7 @@ export class CodehostCall {
     for (let tries = 1; ; tries += 1) {
       // Most reads find neither a limit nor a turn to wait for, and a token.
       const ready = tries === 1 && !isWrite ? await readyToken(ctx, this.options, resources) : undefined;
-      const slot = { connectionId: connection.id, resources, spacingMs };
+      const slot = { connectionId: connection.id, resources, spacingMs, isWrite };
       const isCounted = ready === undefined && (await takeSlot(ctx, slot));
       const held: HeldToken = ready ?? (await installationToken(ctx, this.options, refused));
       try {

@@ -9,7 +9,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
-import { roomFor } from '../in-flight.ts';
+import { isLanding, roomFor } from '../in-flight.ts';
 import { type Note, processInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
 import { dropOldCheck, endCheck, publishCheck } from './check.ts';
@@ -47,7 +47,7 @@ async function tellOne(ctx: FlowContext, row: PullPlan, signal: AbortSignal): Pr
     const hub = await hubOf(ctx, repositoryId);
     if (hub !== undefined) await tell(new PlanPublication(hub, row, signal));
   } catch (error) {
-    if (signal.aborted) afterMs = 0;
+    if (signal.aborted || isLanding(ctx)) afterMs = 0;
     else {
       afterMs = againAfterMs(error, row.attempts);
       const level = error instanceof Fault || error instanceof RepoCondition ? 'info' : 'warn';

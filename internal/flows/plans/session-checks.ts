@@ -12,6 +12,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { CodehostCall } from '../broker/broker.ts';
 import { settingText } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
+import { isLanding } from '../in-flight.ts';
 import { performWrite } from '../outbox/outbox.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 import { connectionSecrets } from '../sealed.ts';
@@ -36,6 +37,7 @@ export function codehostChecks(ctx: () => FlowContext): CheckPort {
         }
         if (!passing.includes(error.code) && !isOfMasterKey(error.code)) return failed(error.message);
         ctx().runtime.log.info({ checkId: report.id, code: error.code }, 'check.report_later');
+        if (isLanding(ctx())) return { outcome: 'later', afterMs: 0 };
         return { outcome: 'later', afterMs: Math.max(afterMs, (error.retryAfterSeconds ?? 0) * 1_000) };
       }
     },

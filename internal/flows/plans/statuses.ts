@@ -15,7 +15,7 @@ import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
 import { digestOf } from './shapes.ts';
 import type { FlowContext } from '../context.ts';
-import { roomFor } from '../in-flight.ts';
+import { isLanding, roomFor } from '../in-flight.ts';
 import { type Note, processInHand } from '../in-hand.ts';
 import { fullNameOf, statusText } from '../sync/sync.ts';
 import { againAfterMs, contextName, type Hub, hubOf, writeOnce } from './hub.ts';
@@ -57,7 +57,7 @@ async function tellOne(ctx: FlowContext, row: CommitStatusRow): Promise<Note> {
     const hub = await hubOf(ctx, row.repositoryId);
     if (hub !== undefined && fullNameOf(hub.repository).includes('/')) afterMs = await tell(hub, row);
   } catch (error) {
-    afterMs = againAfterMs(error, row.attempts);
+    afterMs = isLanding(ctx) ? 0 : againAfterMs(error, row.attempts);
     const level = error instanceof Fault ? 'info' : 'warn';
     ctx.runtime.log[level]({ err: error, commit: row.commit, afterMs }, 'status.not_told');
   }
