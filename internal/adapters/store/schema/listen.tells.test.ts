@@ -5,7 +5,9 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { after, before, describe, it, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { startCutProxy } from '../../../base/testkit/cut-proxy.ts';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { within } from '../../../base/waits.ts';
 import { openDatabase } from '../store.ts';
 import { ListenHub, WakeupSender } from './listen.ts';
 
@@ -212,4 +214,26 @@ test('keeps nothing of who could not listen, who asks again as often as it likes
   await hub.stop();
   way.close();
   assert.deepEqual(heard, []);
+});
+
+test('whoever hears no more, and the end, wait a moment for a server that says nothing', async (t) => {
+  const database = await createTestDatabase();
+  t.after(() => database.close());
+  const network = await startCutProxy(database.url);
+  t.after(() => network.stop());
+  for (const stands of [true, false]) {
+    const db = openDatabase({ url: network.url, log: silent });
+    const stops = stands
+      ? await Promise.all(['one', 'two', 'three'].map((channel) => db.listen(channel, () => undefined)))
+      : [];
+    network.cut();
+    // One that is being made.
+    if (!stands) void db.listen('four', () => undefined).catch(() => undefined);
+    const ended = async (): Promise<void> => {
+      for (const stop of stops) await stop();
+      await db.close();
+    };
+    assert.ok((await within(ended(), 5_000)) !== undefined, stands ? 'a connection that stands' : 'one that is made');
+    network.mend();
+  }
 });

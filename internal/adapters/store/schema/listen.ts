@@ -1,12 +1,16 @@
 // Wake-ups that come in and that go out. One connection listens for everybody in this process, and comes back when it is lost.
 // There is never a second one: whoever asks while it is being made, or made again, waits for the same one.
 
+import { Socket } from 'node:net';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { within } from '../../../base/waits.ts';
 
 type Listener = (payload: string | null) => void;
 
 const reconnectMs = { first: 100, most: 5_000 };
+/** A server that has not answered within this, when nobody wants to hear of a channel any more, or at all, says nothing. */
+const answerMs = 1_000;
 const quoted = (channel: string): string => `"${channel.replaceAll('"', '""')}"`;
 
 /** Connects at the first `listen`. What is notified while the connection is down is lost: then listeners get null. */
@@ -15,6 +19,8 @@ export class ListenHub {
   readonly #log: Logger;
   readonly #channels = new Map<string, Set<Listener>>();
   #client: pg.Client | undefined;
+  /** What the connection goes over that stands, or is being made. */
+  #socket: Socket | undefined;
   #opening: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** The connection was lost since listeners were last told that all is well. */
@@ -41,8 +47,14 @@ export class ListenHub {
     }
     return async () => {
       if (!this.#leave(channel, listeners, fn)) return;
+      const client = this.#client;
+      if (client === undefined) return;
       // A connection that has just broken listens to nothing any more, which is what was asked for.
-      await this.#client?.query(`unlisten ${quoted(channel)}`).catch(() => undefined);
+      const unlistened = client.query(`unlisten ${quoted(channel)}`).catch(() => undefined);
+      if ((await within(unlistened, answerMs)) !== undefined || this.#client !== client) return;
+      // Nor would one hear that says nothing: another takes its place.
+      this.#lost(client);
+      this.#socket?.destroy();
     };
   }
 
@@ -68,10 +80,17 @@ export class ListenHub {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
+    // One that is being made is nobody's.
+    if (this.#opening !== undefined) this.#socket?.destroy();
     await this.#opening?.catch(() => undefined);
     const last = this.#client;
     this.#client = undefined;
-    await last?.end().catch(() => undefined);
+    if (last === undefined) return;
+    await within(
+      last.end().catch(() => undefined),
+      answerMs,
+    );
+    this.#socket?.destroy();
   }
 
   /** Resolves when a connection stands; calls share the one that is being made. */
@@ -85,7 +104,9 @@ export class ListenHub {
   }
 
   async #connect(): Promise<void> {
-    const next = new pg.Client(this.#config);
+    const socket = new Socket();
+    const next = new pg.Client({ ...this.#config, stream: () => socket });
+    this.#socket = socket;
     next.on('error', () => this.#lost(next));
     next.on('end', () => this.#lost(next));
     next.on('notification', (message) => {
