@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
 import { addJob } from '../../adapters/store/operations/add-job.ts';
 import { beat, listDaemons, listParkedJobs, retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
+import { within } from '../../base/waits.ts';
 import { type ProcessIdentity, processIdentity } from '../../base/process-identity.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { JobRunner } from './jobs.ts';
@@ -253,6 +254,31 @@ describe('the job runner', () => {
     );
     await until('after', () => seen.includes(2));
     await jobs.stop();
+  });
+
+  it('drains also while it is being started over', async () => {
+    const { db } = daemon.database;
+    const jobs = await runner([]);
+    const begun = Promise.withResolvers<void>();
+    const over = Promise.withResolvers<void>();
+    const locking = db.tx(async (tx) => {
+      await tx.query('lock table graphile_worker.migrations in access exclusive mode');
+      begun.resolve();
+      await over.promise;
+    });
+    await begun.promise;
+    // Another daemon has migrated: the runner ends, and the next one looks what there is.
+    await db.query(`select pg_notify('worker:migrate', '{"migrationNumber":1,"breaking":true}')`);
+    const waits = `select from pg_stat_activity where application_name = 'svcd jobs' and wait_event_type = 'Lock'`;
+    await until('it is being started over', async () => (await db.query(waits)).rowCount > 0);
+    const stopping = jobs.stop();
+    await sleep(300);
+    over.resolve();
+    await locking;
+    const stopped = await within(stopping, 10_000);
+    // What the runner leaves for the end of the process.
+    process.exitCode = undefined;
+    assert.ok(stopped !== undefined, 'it drains');
   });
 
   it('tells running jobs to end when it drains, and hands back one that does not listen', async () => {

@@ -211,6 +211,8 @@ export class JobRunner {
       try {
         current ??= await this.#launch();
         this.#runner = current;
+        // A drain that began while it was being launched has stopped the one before.
+        if (this.#draining.signal.aborted) break;
         await this.#beat();
         delayMs = restartMs.first;
         await current.promise;
