@@ -6,6 +6,7 @@ import { type FileHandle, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { createLimiter } from '../../base/concurrency.ts';
+import { within } from '../../base/waits.ts';
 import { newDataKey, openPiece, sealPiece } from '../crypto/crypto.ts';
 import type { ObjectStore } from './types.ts';
 
@@ -43,6 +44,8 @@ const sealedMax = pieceBytes + 64;
 /** After a failure the store is left alone for so long: no session waits for it again and again. */
 const awayMs = 30_000;
 const pruneEveryMs = 3_600_000;
+/** How long the end waits for what is on its way: what does not arrive costs the next one its time, and nothing else. */
+const lastMs = 3_000;
 
 export class SharedArchives {
   readonly #options: SharedArchivesOptions;
@@ -102,9 +105,11 @@ export class SharedArchives {
     await Promise.all(this.#underWay);
   }
 
+  /** What the store has not taken within a few seconds is broken off. */
   async close(): Promise<void> {
-    await this.settled();
+    await within(this.settled(), lastMs);
     await this.#options.store.close();
+    await within(this.settled(), lastMs);
   }
 
   #failed(error: unknown): void {

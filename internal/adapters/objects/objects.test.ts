@@ -348,3 +348,31 @@ test('an answer of a store that trickles is given up, to a list as well as in th
   await assert.rejects(stream.toArray(), { name: 'TimeoutError' });
   assert.equal(wholes(), 0);
 });
+
+test('the end waits no longer than a moment for a store that takes an archive in and says nothing', async (t) => {
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+  const server = createServer((request) => void request.resume().once('end', ask));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const directory = mkdtempSync(join(tmpdir(), 'svc-objects-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const store = new S3Store({ endpoint, bucket: 'b', prefix: '', region: 'eu-1', keys, now: Date.now });
+  let trouble = 0;
+  const archives = new SharedArchives({
+    ...{ store, sealer: sealerOf(randomBytes(32)), directory, maxTotalBytes: 1e9, now: Date.now },
+    onTrouble: () => (trouble += 1),
+  });
+  const file = join(directory, 'archive');
+  writeFileSync(file, 'what was set up');
+  archives.keep(name(1), Date.now(), await open(file), 0);
+  await asked;
+  const begun = performance.now();
+  await archives.close();
+  const ms = performance.now() - begun;
+  assert.ok(ms < 8_000, `after ${Math.round(ms)} ms`);
+  assert.deepEqual([trouble, readdirSync(directory)], [1, ['archive']], 'nothing of it is left on the way');
+});
