@@ -32,18 +32,20 @@ const successorSql =
 
 /**
  * One turn of upkeep, over all projects. What fails for one of them, or in one step, is told and passed over; a database that
- * is away fails the turn.
+ * is away fails the turn. `signal` ends it between two sessions: there may be thousands, and a daemon that stops has its own to
+ * hand back.
  */
-export async function upkeepTurn(ctx: FlowContext): Promise<void> {
+export async function upkeepTurn(ctx: FlowContext, signal?: AbortSignal): Promise<void> {
   // Where no session lives there is no lease, no cap and nothing to archive: an idle daemon asks for none of them.
   if ((await measure(ctx)) > 0) {
     await step(ctx, 'leases', () => suspend(ctx));
-    await step(ctx, 'caps', () => unblock(ctx));
-    await step(ctx, 'inactive', () => archiveInactive(ctx));
+    await step(ctx, 'caps', () => unblock(ctx, signal));
+    await step(ctx, 'inactive', () => archiveInactive(ctx, signal));
   }
   await step(ctx, 'kept work', () => dropOldWork(ctx));
   await step(ctx, 'holds', () => dropHolds(ctx.db));
   for (const slot of await replaceableSlots(ctx.db, null)) {
+    if (signal?.aborted === true) return;
     if (!isDue(ctx, slot)) continue;
     await step(ctx, `slot of ${slot.agent}`, () => withSuccessorInHand(ctx, slot, () => replace(ctx, slot)));
   }
@@ -74,10 +76,11 @@ async function measure(ctx: FlowContext): Promise<number> {
 /** Behind which blocked session each daemon goes on to look: all have their turn, however many stay blocked. */
 const lookedAt = new WeakMap<object, string>();
 
-async function unblock(ctx: FlowContext): Promise<void> {
+async function unblock(ctx: FlowContext, signal?: AbortSignal): Promise<void> {
   const free: string[] = [];
   const blocked = await blockedSessions(ctx.db, lookedAt.get(ctx.metrics) ?? null, perTurn);
-  for (const session of blocked)
+  for (const session of blocked) {
+    if (signal?.aborted === true) break;
     await step(ctx, `caps of ${session.agent}`, async () => {
       const refused = await ctx.models?.check({
         spender: { ...session, agentName: session.agent },
@@ -86,6 +89,7 @@ async function unblock(ctx: FlowContext): Promise<void> {
       });
       if (refused === null) free.push(session.sessionId);
     });
+  }
   const last = blocked.at(-1);
   if (blocked.length === perTurn && last !== undefined) lookedAt.set(ctx.metrics, last.sessionId);
   else lookedAt.delete(ctx.metrics);
@@ -93,12 +97,13 @@ async function unblock(ctx: FlowContext): Promise<void> {
   if (free.length > 0) ctx.runtime.log.info({ sessions: free }, 'session.unblocked');
 }
 
-async function archiveInactive(ctx: FlowContext): Promise<void> {
+async function archiveInactive(ctx: FlowContext, signal?: AbortSignal): Promise<void> {
   const busy = new Set<string>();
   for (let before = -1; before < busy.size; ) {
     before = busy.size;
     const found = await inactiveSessions(ctx.db, ctx.runtime.now(), perTurn, [...busy]);
     for (const { sessionId, projectId, seconds } of found) {
+      if (signal?.aborted === true) return;
       if (busy.has(projectId)) continue;
       let isArchived: boolean | undefined;
       await step(ctx, `inactive of project ${projectId}`, async () => {
