@@ -50,6 +50,8 @@ import { openHostPorts } from './session-host.ts';
 const learnMs = 10_000;
 /** A machine that is off by so much should be set right: its log is. */
 const tellOffMs = 2_000;
+/** How long a daemon that stops waits for a database that says nothing, and for its answers, which another's lock may hold up: first, and from then on. */
+const databaseMs = { look: 1_000, silent: 5_000, first: 8_000, then: 2_000 } as const;
 
 export interface Daemon {
   readonly url: string;
@@ -80,10 +82,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const stop = (): Promise<void> => stopAll(stops, options.log);
   try {
     const { leave, ...parts } = await startParts(options, stops);
-    const end = (): Promise<void> => {
+    const end = async (): Promise<void> => {
       // Before anything stops: what is in hand may take seconds, in which no more should be sent here.
       leave();
-      return stop();
+      const unbound = boundDatabase(parts.ctx.db, options.log);
+      await stop();
+      unbound();
     };
     return { ...parts, stop: () => (stopping ??= end()) };
   } catch (error) {
@@ -99,6 +103,29 @@ async function stopAll(stops: readonly Stop[], log: Runtime['log']): Promise<voi
   for (const each of stops.toReversed()) {
     await each().catch((error: unknown) => log.error({ err: error }, 'daemon.stop_failed'));
   }
+}
+
+/** Has nobody wait for the database where that holds the stop up; what is under way there ends as when this process is killed. */
+function boundDatabase(db: Database, log: Runtime['log']): () => void {
+  const begun = performance.now();
+  let heardAt = begun;
+  const look = (): void => {
+    const silentMs = performance.now() - heardAt;
+    if (silentMs > databaseMs.silent) {
+      clearInterval(timer);
+      log.warn({ silentMs: Math.round(silentMs) }, 'daemon.database_abandoned');
+      return db.abandon();
+    }
+    const { first, then } = databaseMs;
+    db.refuseLate(performance.now() - begun < first ? first : then);
+    db.vital.query('select 1').then(
+      () => (heardAt = performance.now()),
+      // Silence is what was asked about.
+      () => undefined,
+    );
+  };
+  const timer = setInterval(look, databaseMs.look);
+  return () => clearInterval(timer);
 }
 
 type Parts = Omit<Daemon, 'stop'> & Pick<HttpServer, 'leave'>;

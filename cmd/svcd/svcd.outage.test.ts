@@ -208,3 +208,35 @@ test('pages that are asked for while the database is away say that the service i
     await rm(dir, { recursive: true, force: true });
   }
 });
+
+test('a daemon whose database says nothing, or holds it up, stops before it would be ended by force', async () => {
+  for (const how of ['silent', 'locked'] as const) {
+    const database = await createTestDatabase();
+    const network = await startCutProxy(database.url);
+    const daemon = await startTestDaemon({ database: { ...database, url: network.url } });
+    const released = Promise.withResolvers<void>();
+    let locking = Promise.resolve();
+    let isStopped = false;
+    try {
+      if (how === 'silent') network.cut();
+      else
+        locking = database.db.tx(async (tx) => {
+          await tx.query('lock table svc.sessions, svc.daemons, svc.repository_polls in access exclusive mode');
+          await released.promise;
+        });
+      // As long as it takes until every loop waits for it.
+      await sleep(4_000);
+      const begun = performance.now();
+      isStopped = true;
+      await daemon.stop();
+      const ms = Math.round(performance.now() - begun);
+      assert.ok(ms < 20_000, `${how}: stopped after ${ms} ms`);
+    } finally {
+      released.resolve();
+      await locking;
+      await network.stop();
+      if (!isStopped) await daemon.stop();
+      await database.close();
+    }
+  }
+});

@@ -2,7 +2,7 @@
 // often it is done, since it may have been done and not answered.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isConnectionLoss } from '../adapters/store/store.ts';
+import { isAbandoned, isConnectionLoss } from '../adapters/store/store.ts';
 import { Fault } from '../domain/fault.ts';
 
 const stepsMs = [100, 500, 2_000, 5_000, 10_000] as const;
@@ -14,7 +14,7 @@ export async function persist<T>(work: () => Promise<T>): Promise<T> {
       return await work();
     } catch (error) {
       const isBusy = error instanceof Fault && error.kind === 'unavailable';
-      if (!isBusy && !isConnectionLoss(error)) throw error;
+      if ((!isBusy && !isConnectionLoss(error)) || isAbandoned(error)) throw error;
       await sleep(stepMs);
     }
   }

@@ -1,7 +1,7 @@
 // Database work that a lost connection must not end: tried again while what it is about may still be its daemon's.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isConnectionLoss } from '../adapters/store/store.ts';
+import { isAbandoned, isConnectionLoss } from '../adapters/store/store.ts';
 import { leaseSeconds } from '../adapters/store/sessions/hosts.ts';
 
 const pauseMs = 250;
@@ -22,7 +22,8 @@ export async function withRetry<T>(
     try {
       return await work();
     } catch (error) {
-      if (!isConnectionLoss(error) || isOver() || performance.now() > until) throw error;
+      const isInVain = !isConnectionLoss(error) || isAbandoned(error);
+      if (isInVain || isOver() || performance.now() > until) throw error;
       await sleep(pauseMs);
     }
   }

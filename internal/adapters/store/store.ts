@@ -16,6 +16,7 @@ export type { Sql, Statement, Tx };
 export {
   databaseUnavailable,
   errorCode,
+  isAbandoned,
   isConnectionLoss,
   isDriversWord,
   isRepeatable,
@@ -79,6 +80,10 @@ export interface Database extends Sql {
   statements(): number;
   /** What waits for a free connection: a measure of overload. */
   waiting(): number;
+  /** Of a daemon that stops: whoever waits for the database, or asks it from now on, hears that it is unavailable. */
+  abandon(): void;
+  /** Whoever has waited for so long for an answer, and is not patient, hears so; the statement is ended. */
+  refuseLate(ms: number): void;
   close(): Promise<void>;
 }
 
@@ -271,6 +276,16 @@ class View implements Database {
 
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>> {
     return this.#shared.listener.listen(channel, fn);
+  }
+
+  abandon(): void {
+    this.#shared.main.abandon();
+    this.#shared.vital.abandon();
+  }
+
+  refuseLate(ms: number): void {
+    this.#shared.main.refuseLate(ms);
+    this.#shared.vital.refuseLate(ms);
   }
 
   async close(): Promise<void> {

@@ -43,6 +43,8 @@ export interface JobsOptions {
 
 /** How long a drain waits for running jobs. */
 const handBackMs = 5_000;
+/** How long for the database to hear how they ended; where it does not, it finds out by the end of this daemon. */
+const heardMs = 3_000;
 /** One look for all workers finds jobs of a later time, and what a lost notification told; each by itself looks rarely. */
 const lookMs = { together: 2_000, alone: 30_000 } as const;
 const identity = processIdentity();
@@ -124,10 +126,12 @@ export class JobRunner {
     const overdue = setTimeout(() => {
       for (const abandon of this.#abandons) abandon();
     }, handBackMs);
+    const unheard = setTimeout(() => this.#pool.breakOff(), handBackMs + heardMs);
     await this.#looking?.stop();
     await this.#runner?.stop().catch(() => undefined);
     await this.#supervising;
     clearTimeout(overdue);
+    clearTimeout(unheard);
     await this.#beating;
     // A database that is gone finds out by the silence.
     await removeDaemon(this.#ctx.db.vital, this.#ctx.daemonId).catch(() => undefined);

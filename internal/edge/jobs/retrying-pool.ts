@@ -19,7 +19,7 @@ function asRepeated(error: unknown): unknown {
 export class RetryingPool extends pg.Pool {
   readonly #signal: AbortSignal;
   readonly #listener: pg.PoolClient;
-  readonly #seen = new WeakSet<pg.PoolClient>();
+  readonly #seen = new Set<pg.PoolClient>();
 
   /**
    * Until `signal` aborts, `connect()` waits for the database as long as it takes. `listener` is what the runner listens
@@ -29,6 +29,12 @@ export class RetryingPool extends pg.Pool {
     super(config);
     this.#signal = signal;
     this.#listener = listener;
+    this.on('remove', (client) => this.#seen.delete(client));
+  }
+
+  /** Breaks off what the database has not answered. */
+  breakOff(): void {
+    for (const client of this.#seen) void client.end().catch(() => undefined); // It is not waited for.
   }
 
   override connect(): Promise<pg.PoolClient>;

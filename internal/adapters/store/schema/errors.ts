@@ -2,7 +2,7 @@
 // and what callers are told of it.
 
 import { Fault } from '../../../domain/fault.ts';
-import { NoAnswer } from './pool.ts';
+import { Abandoned, NoAnswer } from './no-answer.ts';
 
 const repeatableCodes = new Set(['40001', '40P01']);
 /** Server shutting down or starting, too many connections, and every connection exception (class 08). */
@@ -50,6 +50,10 @@ export function isConnectionLoss(error: unknown): boolean {
     message,
   );
 }
+
+/** True where the daemon stops and waits for its database no more: trying again is in vain. */
+export const isAbandoned = (error: unknown): boolean =>
+  error instanceof Abandoned || (error instanceof Error && error.cause instanceof Abandoned);
 
 /** As callers get it. */
 export function asFault(error: unknown): unknown {

@@ -10,6 +10,7 @@ import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
 import { type Wakeup, wakeupOf } from './listen.ts';
+import { Abandoned, NoAnswer, Refusals } from './no-answer.ts';
 
 export interface Lane {
   /** Of all connections, those that this kind of work may have at once. */
@@ -82,14 +83,6 @@ const every = { growMs: 3, growPatientlyMs: 100, shrinkMs: 5_000 } as const;
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
 const quietMs = 1_000;
 
-/** What was asked for was not answered in time. */
-export class NoAnswer extends Error {
-  readonly code = 'SVC_NO_ANSWER';
-  constructor(what: string) {
-    super(`no answer from the database: ${what}`);
-  }
-}
-
 interface Waiting {
   readonly lane: Lane;
   readonly enter: () => void;
@@ -119,6 +112,7 @@ export class Pool {
   readonly #pool: pg.Pool;
   /** In the order of asking. No set, which would hold who has left: see `Roster`. */
   readonly #waiting: Waiting[] = [];
+  readonly #refusals = new Refusals();
   /** Of those, who is not patient. */
   #hurried = 0;
   readonly #busy = new Map<Lane, number>();
@@ -157,7 +151,17 @@ export class Pool {
     this.#closing = true;
     clearInterval(this.#shrinking);
     clearTimeout(this.#growing);
-    await this.#pool.end();
+    await (this.#refusals.isAbandoned ? within(this.#pool.end(), leastMs) : this.#pool.end());
+  }
+
+  /** Whoever waits, and whoever asks from now on, gets Abandoned. */
+  abandon(): void {
+    this.#refusals.abandon();
+  }
+
+  /** Who has waited for so long waits no more, unless it is patient. */
+  refuseLate(ms: number): void {
+    this.#refusals.refuseLate(ms);
   }
 
   /**
@@ -230,22 +234,30 @@ export class Pool {
 
   /** Resolves with a place at the gate. */
   #enter(lane: Lane, waitMs: number): Promise<void> {
+    if (this.#refusals.isAbandoned) return Promise.reject(new Abandoned());
     if (this.#mayEnter(lane)) {
       this.#take(lane);
       return Promise.resolve();
     }
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const refuse = (error: NoAnswer): void => {
+        end();
         this.#stopWaiting(waiting);
-        reject(new NoAnswer('every connection is taken'));
-      }, waitMs);
-      const enter = (): void => {
+        reject(error);
+      };
+      const timer = setTimeout(() => refuse(new NoAnswer('every connection is taken')), waitMs);
+      const end = (): void => {
         clearTimeout(timer);
+        leave();
+      };
+      const enter = (): void => {
+        end();
         this.#take(lane);
         resolve();
       };
       const waiting = { lane, enter };
       this.#waiting.push(waiting);
+      const leave = this.#refusals.add(refuse);
       if (lane.isPatient !== true) this.#hurried += 1;
       this.#growSoon();
     });
@@ -314,7 +326,7 @@ export class Pool {
   async #connect(leftMs: number): Promise<pg.PoolClient> {
     const connecting = this.#pool.connect();
     try {
-      const connected = await within(connecting, leftMs);
+      const connected = await this.#refusals.within(connecting, leftMs);
       if (connected === undefined) throw new NoAnswer(`${Math.round(leftMs)} ms`);
       this.#answeredAt = performance.now();
       return connected.value;
@@ -337,7 +349,7 @@ export class Pool {
         const since = isPatient ? Math.max(asked, this.#answeredAt) : asked;
         const leftMs = since + answerMs - performance.now();
         if (leftMs <= 0) throw new NoAnswer(`${Math.round(answerMs)} ms`);
-        const result = await within(answering, isPatient ? Math.min(leftMs, quietMs) : leftMs);
+        const result = await this.#refusals.within(answering, isPatient ? Math.min(leftMs, quietMs) : leftMs);
         if (result !== undefined) {
           this.#answeredAt = performance.now();
           return result.value;
@@ -347,7 +359,7 @@ export class Pool {
     } catch (error) {
       if (error instanceof NoAnswer) {
         answering.catch(() => undefined);
-        this.#giveUp(client);
+        if (!this.#refusals.isAbandoned) this.#giveUp(client);
       }
       throw error;
     }
