@@ -115,6 +115,8 @@ export async function endSession(
   reason: string,
 ): Promise<boolean> {
   const now = ctx.runtime.now();
+  // Before it is ended: a turn, or a question, that its host is writing has to be seen, or it would go on without its session.
+  if ((await lockSession(tx, sessionId))?.live !== true) return false;
   const held = await findBindings(tx, { sessionId });
   const ended = await endSessionRow(tx, sessionId, { state, reason, now });
   if (ended === undefined) return false;
