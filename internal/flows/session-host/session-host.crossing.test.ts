@@ -12,6 +12,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { applyAgents } from '../routing/routing-testkit.ts';
 import { eventually } from './host-crash-testkit.ts';
+import { upkeepTurn } from './session-host.ts';
 
 let daemon: TestDaemon;
 before(async () => {
@@ -92,4 +93,17 @@ test('nor one that is archived as its harness asks a question which nobody could
   assert.deepEqual([state, permissions], ['archived', []]);
   const answer = await daemon.api('POST', `P/sessions/${lease.sessionId}/permissions/${ask.id}`, { decision: 'allow' });
   assert.equal(answer.status, 409);
+});
+
+test('a stale session is not replaced as its turn begins', async () => {
+  const keeper = (systemPrompt: string) => ({ keeper: { concurrency: 1, replace: 'auto', systemPrompt } });
+  await applyAgents(daemon.api, keeper('As ever.'));
+  const lease = await hosted('keeper');
+  await applyAgents(daemon.api, keeper('Anew.'));
+  await meets(
+    (sql) => begin(sql, lease),
+    () => upkeepTurn(daemon.ctx),
+  );
+  const { state, lastTurn, inbox } = await view(lease);
+  assert.deepEqual([state, lastTurn?.['state'], inbox?.['inFlight']], ['running', 'running', 1]);
 });

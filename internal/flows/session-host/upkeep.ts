@@ -14,6 +14,7 @@ import {
   type ReplaceableSlot,
   replaceableSlots,
 } from '../../adapters/store/sessions/upkeep.ts';
+import { lockSession } from '../../adapters/store/sessions/sessions.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { sessionStates, isLive, successorAfterMs } from '../../core/session/session.ts';
 import type { Json } from '../../domain/json.ts';
@@ -125,6 +126,8 @@ const isDue = (ctx: FlowContext, { endedAt, failedInARow }: ReplaceableSlot): bo
 
 async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
   const made = await unlessBusy(ctx.db, seen.projectId, async (tx) => {
+    // Before it is looked at again: its host may be beginning a turn.
+    await lockSession(tx, seen.sessionId);
     const [slot] = await replaceableSlots(tx, seen.agentId);
     if (slot === undefined || slot.sessionId !== seen.sessionId) return undefined;
     const successor = successorOf(ctx, slot, await payloadOf(tx, slot));
