@@ -116,7 +116,7 @@ describe('the door of a session’s tools', () => {
       [lost.session, daemonId],
     );
     assert.equal((await lost.post('svc', list)).status, 200);
-    await suspendLapsed(db);
+    await db.tx(suspendLapsed);
     assert.equal((await lost.post('svc', list)).status, 401, 'a suspended session has no tools');
   });
 

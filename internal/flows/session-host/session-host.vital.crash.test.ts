@@ -55,7 +55,7 @@ describe('a daemon with no connection left, beside another one, while a project 
       await db.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
         taken,
       ]);
-      await eventually('it is taken', async () => (await suspendLapsed(db)).includes(taken) || (await isLost()));
+      await eventually('it is taken', async () => (await db.tx(suspendLapsed)).includes(taken) || (await isLost()));
       const gone = (): boolean => processesOf(taken, held.daemon.dataDir).length === 0;
       await eventually('nothing of it runs', gone, withinMs);
     } finally {

@@ -62,7 +62,7 @@ async function step(ctx: FlowContext, name: string, act: () => Promise<unknown>)
 }
 
 async function suspend(ctx: FlowContext): Promise<void> {
-  const lapsed = await suspendLapsed(ctx.db);
+  const lapsed = await ctx.db.tx(suspendLapsed);
   if (lapsed.length > 0) ctx.runtime.log.warn({ sessions: lapsed }, 'session.lease_lapsed');
 }
 

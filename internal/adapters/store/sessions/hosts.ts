@@ -7,7 +7,7 @@
 
 import type { EngineReason } from '../../../domain/sandbox.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
-import type { Sql } from '../store.ts';
+import type { Sql, Tx } from '../store.ts';
 import { storable } from '../schema/text.ts';
 
 export const leaseSeconds = 20;
@@ -84,16 +84,17 @@ export async function heldLeases(sql: Sql, leases: readonly Lease[]): Promise<Re
 }
 
 /**
- * Sessions whose lease is over, of either kind; passed over where somebody is at them. Both are looked up among those that
- * are held, not among all.
+ * Locks sessions whose lease is over, of either kind, and passes over where somebody is at them. Both are looked up among those
+ * that are held, not among all.
  */
-const lapsed = `s.id in (
-    select held.id from svc.sessions held where held.id in (
+const lockLapsed = `select held.id from svc.sessions held where held.id in (
       select ended.id from svc.sessions ended where ended.lease_until < now()
       union all
       select l.session_id from svc.session_leases l where l.until < now())
-    order by held.id for update skip locked)
-  and (s.lease_until < now() or exists (
+    order by held.id for update skip locked`;
+
+/** Of those that are locked: whose lease is over still. */
+const lapsed = `s.id = any($2::uuid[]) and (s.lease_until < now() or exists (
     select from svc.session_leases l where l.session_id = s.id and l.epoch = s.epoch and l.until < now()))`;
 
 /** SQL: whether the turn of the message `i` was told to end; what somebody asked for holds, also where its host never heard of it. */
@@ -136,9 +137,17 @@ const suspendSql = (which: string, attempts = 'attempts'): string => `with lost 
   )
   select id from lost`;
 
-/** Suspends sessions whose lease has lapsed: whoever held it has let go by then, or is gone. */
-export async function suspendLapsed(sql: Sql): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(suspendSql(lapsed), ['its host was lost']);
+/**
+ * Suspends sessions whose lease has lapsed: whoever held it has let go by then, or is gone. One that lives may be writing a turn
+ * at that moment: what is read once they are locked has it, and it is lost with its session.
+ */
+export async function suspendLapsed(tx: Tx): Promise<string[]> {
+  const { rows: locked } = await tx.query<{ id: string }>(lockLapsed, [], 'lock-lapsed');
+  if (locked.length === 0) return [];
+  const { rows } = await tx.query<{ id: string }>(suspendSql(lapsed), [
+    'its host was lost',
+    locked.map(({ id }) => id),
+  ]);
   return rows.map((row) => row.id);
 }
 

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import pg from 'pg';
-import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
-import type { Sql } from '../store.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createTestDatabase, silent, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { openDatabase, type Sql } from '../store.ts';
 import { countUncleanEnds, noteInHand, turnSuspect } from '../operations/in-hand.ts';
 import { removeDeadDaemons, removeDaemon } from '../operations/jobs.ts';
 import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
@@ -120,11 +121,11 @@ test('leases of this release and of the one before lapse, each by its own', asyn
   await queue(2);
   const [first, second] = (await claim(mine)) as [Lease, Lease];
   const old = await claimAsBefore(theirs, 20);
-  assert.deepEqual(await suspendLapsed(t.db), []);
+  assert.deepEqual(await t.db.tx(suspendLapsed), []);
   await t.db.query(`update svc.sessions set lease_until = now() - interval '1 second' where id = $1::uuid`, [old]);
   await lapse(first.sessionId);
-  assert.deepEqual((await suspendLapsed(t.db)).sort(), [first.sessionId, old].sort());
-  assert.deepEqual(await suspendLapsed(t.db), []);
+  assert.deepEqual((await t.db.tx(suspendLapsed)).sort(), [first.sessionId, old].sort());
+  assert.deepEqual(await t.db.tx(suspendLapsed), []);
   assert.deepEqual([...(await heldLeases(t.db, [first, second]))], [second.sessionId]);
   assert.deepEqual([...(await renewLeases(t.db, mine, [first, second]))], [second.sessionId]);
   // What the release before asks: it takes nothing that is held.
@@ -144,10 +145,10 @@ test('whoever is known to be dead loses its sessions at once, and who is not kee
     [[dead, alive]],
   );
   await removeDeadDaemons(t.db, randomUUID(), [dead]);
-  assert.deepEqual(await suspendLapsed(t.db), [lost.sessionId]);
+  assert.deepEqual(await t.db.tx(suspendLapsed), [lost.sessionId]);
   // Buried by mistake, by one that knows no narrow leases: some time is left, and the next renewal takes it back.
   await removeDaemon(t.db, alive);
-  assert.deepEqual(await suspendLapsed(t.db), []);
+  assert.deepEqual(await t.db.tx(suspendLapsed), []);
   const { rows } = await t.db.query<{ finite: boolean }>(
     `select lease_until < now() + interval '21 seconds' as finite from svc.sessions where id = $1::uuid`,
     [kept.sessionId],
@@ -155,7 +156,7 @@ test('whoever is known to be dead loses its sessions at once, and who is not kee
   assert.deepEqual(rows, [{ finite: true }]);
   assert.equal((await renewLeases(t.db, alive, [kept])).size, 1);
   await t.db.query(`update svc.sessions set lease_until = now() - interval '1 second' where lease_until <> 'infinity'`);
-  assert.deepEqual(await suspendLapsed(t.db), []);
+  assert.deepEqual(await t.db.tx(suspendLapsed), []);
   assert.equal(await state(kept.sessionId), 'provisioning');
 });
 
@@ -176,7 +177,7 @@ test('what somebody stopped does not come back with a host that was lost before 
   }
   for (const { sessionId } of [stopped, died]) assert.equal(await askStop(t.db, sessionId), 1);
   for (const { sessionId } of [stopped, cut]) await lapse(sessionId);
-  assert.equal((await suspendLapsed(t.db)).length, 2);
+  assert.equal((await t.db.tx(suspendLapsed)).length, 2);
   const left = async ({ sessionId }: Lease): Promise<unknown> => {
     const { rows } = await t.db.query<{ left: unknown }>(
       `select json_build_array(t.state, t.stop_reason, i.state, i.turn_id is not null) as left
@@ -308,4 +309,35 @@ test('an end that something has come to alone wears out no turn beside it; one t
   };
   assert.deepEqual(await attemptsAfter(true), [2, 1]);
   assert.deepEqual(await attemptsAfter(false), [2, 2]);
+});
+
+test('turns that begin as their leases lapse are lost with them, or stand', async (test) => {
+  // Of its own, or it would wait until all of them have begun.
+  const other = openDatabase({ url: t.url, log: silent });
+  test.after(() => other.close());
+  for (let round = 0; round < 5; round += 1) {
+    await t.db.query('delete from svc.sessions');
+    await queue(400);
+    const leases = await claim(randomUUID());
+    await t.db.query(`update svc.sessions set state = 'idle'`);
+    await t.db.query(`update svc.session_leases set until = now() - interval '1 second'`);
+    const { rows } = await t.db.query<{ id: string; seq: number }>('select session_id as id, seq from svc.inbox');
+    const seqs = new Map(rows.map(({ id, seq }) => [id, seq]));
+    let count = 0;
+    const begun = leases.toReversed().map(async (lease) => {
+      const turn = { id: randomUUID(), seqs: [seqs.get(lease.sessionId) ?? 0], now: new Date() };
+      await beginTurn(t.db, lease, turn);
+      count += 1;
+    });
+    while (count < 20 * (round + 1)) await sleep(0);
+    await other.tx(suspendLapsed);
+    await Promise.all(begun);
+    const left = await t.db.query<{ left: unknown }>(
+      `select json_build_array(s.state, t.state, i.state) as left from svc.sessions s
+         left join svc.turns t on t.session_id = s.id left join svc.inbox i on i.session_id = s.id
+        where s.leased_by is null and (t.state = 'running' or i.state = 'in_flight')`,
+    );
+    assert.deepEqual(left.rows, [], 'nothing of a session that nobody holds runs');
+  }
+  await t.db.query('delete from svc.sessions');
 });
