@@ -78,7 +78,7 @@ export class Permissions {
       this.#open -= 1;
       if (this.#open === 0) this.#waitedMs += performance.now() - this.#since;
       signal.removeEventListener('abort', ring);
-      await withRetry(() => closePermission(db, this.#session, id, runtime.now()));
+      await withRetry(() => db.tx((tx) => closePermission(tx, this.#session, id, runtime.now())));
     }
   };
 }

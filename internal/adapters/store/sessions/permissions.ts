@@ -2,7 +2,7 @@
 // the turn that asks runs under the lease that asked; whoever decides first decides.
 
 import type { JsonObject } from '../../../domain/json.ts';
-import type { Sql } from '../store.ts';
+import type { Sql, Tx } from '../store.ts';
 import type { Lease } from './hosts.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
@@ -35,9 +35,13 @@ export async function permissionState(sql: Sql, id: string): Promise<PermissionS
   return rows[0]?.state;
 }
 
-/** Ends a request that nobody decided; the session runs on where no other request is open, else it names another. */
-export async function closePermission(sql: Sql, lease: Lease, id: string, now: Date): Promise<void> {
-  await sql.query(
+/**
+ * Ends a request that nobody decided; the session runs on where no other request is open, else it names another: also one that is
+ * being asked, which is seen once the session is locked.
+ */
+export async function closePermission(tx: Tx, lease: Lease, id: string, now: Date): Promise<void> {
+  await tx.query('select from svc.sessions where id = $1::uuid for update', [lease.sessionId], 'lock-asking');
+  await tx.query(
     `with closed as (
        update svc.permissions set state = case when state = 'open' then 'cancelled' else state end,
            decided_at = coalesce(decided_at, $4::timestamptz)

@@ -215,7 +215,7 @@ test('of several requests a session names one that is still open, until none is'
   const seen: unknown[] = [];
   for (const id of [ids[2], ids[0], ids[1]] as string[]) {
     assert.equal(await decidePermission(t.db, { id, sessionId }, { state: 'allow', by: 'somebody', now }), true);
-    await closePermission(t.db, lease, id, now);
+    await t.db.tx((tx) => closePermission(tx, lease, id, now));
     const { rows } = await t.db.query<{ told: unknown }>(
       'select json_build_array(state, reason) as told from svc.sessions where id = $1::uuid',
       [sessionId],
@@ -309,6 +309,31 @@ test('an end that something has come to alone wears out no turn beside it; one t
   };
   assert.deepEqual(await attemptsAfter(true), [2, 1]);
   assert.deepEqual(await attemptsAfter(false), [2, 2]);
+});
+
+test('a request that is asked as the one before is closed keeps its session waiting', async () => {
+  await t.db.query('delete from svc.sessions');
+  await queue(1);
+  const [lease] = (await claim(randomUUID())) as [Lease];
+  await t.db.query(`update svc.sessions set state = 'running' where id = $1::uuid`, [lease.sessionId]);
+  const now = new Date();
+  const [one, two] = [randomUUID(), randomUUID()];
+  assert.equal(await askPermission(t.db, lease, { id: one, title: 'one', request: {}, now }), true);
+  let closing: Promise<void> | undefined;
+  await t.db.tx(async (tx) => {
+    assert.equal(await askPermission(tx, lease, { id: two, title: 'two', request: {}, now }), true);
+    closing = t.db.tx((other) => closePermission(other, lease, one, now));
+    const waits = async (): Promise<boolean> =>
+      (await t.db.query('select from pg_locks where not granted')).rows.length > 0;
+    while (!(await waits())) await sleep(10);
+  });
+  await closing;
+  const { rows } = await t.db.query<{ told: unknown }>(
+    'select json_build_array(state, reason) as told from svc.sessions where id = $1::uuid',
+    [lease.sessionId],
+  );
+  assert.deepEqual(rows[0]?.told, ['waiting_permission', 'two']);
+  await t.db.query('delete from svc.sessions');
 });
 
 test('turns that begin as their leases lapse are lost with them, or stand', async (test) => {
