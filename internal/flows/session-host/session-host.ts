@@ -203,7 +203,9 @@ export class SessionHost {
 
   /** `at`: when its lease was asked for. */
   #run(session: ClaimedSession, at: number, taken?: TakenSession): void {
-    const running = this.#supervisor.run(session, () => this.#wake.fire(), taken);
+    // One that was lost here may be taken again before all of it is over, as after the machine has slept.
+    const before = this.#running.get(session.sessionId)?.ended;
+    const running = this.#supervisor.run(session, { onRoom: () => this.#wake.fire(), taken, before });
     this.#running.set(session.sessionId, running);
     this.#renewed.set(running, at);
     void running.ended.then(() => {

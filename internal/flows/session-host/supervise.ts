@@ -73,7 +73,9 @@ interface Hold {
   readonly stop: AbortSignal;
   launched?: Launched;
   /** What an earlier life of this daemon has left of it. */
-  readonly taken?: TakenSession;
+  readonly taken: TakenSession | undefined;
+  /** Settles when nothing runs here any more of what this daemon had of it before. */
+  readonly before: Promise<void> | undefined;
   /** Hears when its place is free. */
   readonly onRoom: () => void;
   hasLeft?: boolean;
@@ -97,8 +99,8 @@ export class Supervisor {
     this.#gate = new Semaphore(ports.startsAtOnce);
   }
 
-  /** `onRoom`: its place is free, before all of it is over. `taken`: what an earlier life of this daemon has left of it. */
-  run(session: ClaimedSession, onRoom: () => void, taken?: TakenSession): Running {
+  /** `onRoom`: its place is free, before all of it is over. */
+  run(session: ClaimedSession, { onRoom, taken, before }: Pick<Hold, 'onRoom' | 'taken' | 'before'>): Running {
     const stop = new AbortController();
     const conversation = new Conversation(this.#ctx, session, stop.signal, this.#ports.turnMs);
     const launching = new AbortController();
@@ -106,8 +108,7 @@ export class Supervisor {
       conversation,
       launching: launching.signal,
       stop: stop.signal,
-      onRoom,
-      ...(taken && { taken }),
+      ...{ onRoom, taken, before },
     };
     const ended = this.#live(session, hold);
     return {
@@ -147,6 +148,8 @@ export class Supervisor {
     const { conversation } = hold;
     const fields = { sessionId: session.sessionId, agent: session.agent, epoch: session.epoch };
     try {
+      // Its sandbox, its ways out and its place are the session's: what ends there would end them under the next launch.
+      await hold.before;
       let end: ConversationEnd;
       if (hold.taken !== undefined) {
         const up = await this.#takeUp(hold.taken, hold);

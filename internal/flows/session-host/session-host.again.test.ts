@@ -1,0 +1,61 @@
+// Sessions whose harness has gone, and how they go on (docs/reference/sessions.md#states): at rest they say nothing of it, nothing of
+// them runs twice, and a daemon that stops keeps them until nothing of them runs any more.
+
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
+import { eventually } from './host-crash-testkit.ts';
+import { createHostBench, type SessionView } from './host-testkit.ts';
+
+const path = process.env['PATH'];
+let programs: string;
+before(async () => {
+  // What a session leaves is read by it, a file a second: that takes as long as much of it does elsewhere.
+  programs = await mkdtemp(join(tmpdir(), 'svc-programs-'));
+  await writeFile(join(programs, 'cat'), '#!/bin/sh\nsleep 1\nexec /bin/cat "$@"\n', { mode: 0o755 });
+  process.env['PATH'] = `${programs}:${path}`;
+});
+after(async () => {
+  process.env['PATH'] = path;
+  await rm(programs, { recursive: true });
+});
+
+/** Between two turns with nothing left to hear. */
+const rests = ({ state, body }: SessionView): boolean =>
+  state === 'idle' && Number(body['inbox']?.['pending']) + Number(body['inbox']?.['inFlight']) === 0;
+const leaves = (files: number): string =>
+  `!exec for n in $(seq ${files}); do echo $n > $SVC_ARTIFACTS/$n; done\n!say left.`;
+
+test('a session that its own host takes again is launched once what ran of it there has ended', async () => {
+  const bench = await createHostBench();
+  try {
+    await bench.apply({ plain: {} });
+    const session = await bench.start('plain', `${leaves(3)}\n!sleep 600000`);
+    await bench.until(session, ({ said }) => said.includes('left.'));
+    const { db } = bench.daemon.ctx;
+    // As after the machine has slept: nobody else was there to take it.
+    await db.tx(async (tx) => {
+      await tx.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
+        session,
+      ]);
+      assert.deepEqual(await suspendLapsed(tx), [session]);
+    });
+    const isTaken = async (): Promise<boolean> => (await bench.turns(session)).length === 2;
+    await eventually('its message goes in again', isTaken);
+    await sleep(5_000);
+    const turns = await bench.turns(session);
+    assert.deepEqual(
+      turns.map(({ state }) => state),
+      ['lost', 'running'],
+    );
+    const { texts } = await bench.view(session);
+    assert.equal(texts.filter((text) => text === 'The session goes on.').length, 1, texts.join('\n'));
+    const exec = await bench.daemon.api('POST', `P/sessions/${session}/exec`, { argv: ['true'] });
+    assert.match(String(exec.body), /"exitCode":0/, 'it is reached');
+  } finally {
+    await bench.stop();
+  }
+});
