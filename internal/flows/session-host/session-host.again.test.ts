@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
-import { eventually } from './host-crash-testkit.ts';
+import { eventually, processesOf } from './host-crash-testkit.ts';
 import { createHostBench, type SessionView } from './host-testkit.ts';
 
 const path = process.env['PATH'];
@@ -28,6 +28,28 @@ const rests = ({ state, body }: SessionView): boolean =>
   state === 'idle' && Number(body['inbox']?.['pending']) + Number(body['inbox']?.['inFlight']) === 0;
 const leaves = (files: number): string =>
   `!exec for n in $(seq ${files}); do echo $n > $SVC_ARTIFACTS/$n; done\n!say left.`;
+
+test('a session whose harness ends between two turns rests, and nobody is told that it could not answer', async () => {
+  const bench = await createHostBench();
+  try {
+    await bench.apply({ plain: {} });
+    const session = await bench.start('plain', '!say answered');
+    await bench.until(session, (view) => rests(view) && view.said === 'answered');
+    for (const pid of processesOf(session)) process.kill(pid, 'SIGKILL');
+    const { reason } = await bench.until(session, (view) => view.body['loaded'] === (false as never));
+    assert.equal(reason, null);
+    const { body } = await bench.daemon.api('GET', 'P/doctor');
+    const checks = body['checks'] as unknown as { name: string; message: string }[];
+    assert.deepEqual(
+      checks.filter(({ name }) => name === 'failed').map(({ message }) => message),
+      [],
+    );
+    await bench.send(session, '!say again');
+    await bench.until(session, (view) => rests(view) && view.said.endsWith('again'));
+  } finally {
+    await bench.stop();
+  }
+});
 
 test('a session that its own host takes again is launched once what ran of it there has ended', async () => {
   const bench = await createHostBench();

@@ -180,12 +180,12 @@ export interface Wait {
 }
 
 /**
- * Puts a claimed session back where it waits, to be launched again at `retryAt`; one that nothing waits for rests. False
- * where the lease is gone.
+ * Puts a claimed session back where it waits, to be launched again at `retryAt`; one that nothing waits for rests, and has no
+ * reason for that. False where the lease is gone.
  */
 export async function waitAgain(sql: Sql, lease: Lease, wait: Wait): Promise<boolean> {
   const { rowCount } = await sql.query(
-    `update svc.sessions s set reason = $3::text, retry_at = $4::timestamptz, failures = $5::int,
+    `update svc.sessions s set reason = case when s.harness_session is null or not (${restsSql}) then $3::text end, retry_at = $4::timestamptz, failures = $5::int,
          waits_for = case when s.harness_session is null then $6::text end, engine_reason = $7::text,
          state = case when s.harness_session is null then 'queued' when ${restsSql} then 'idle' else 'suspended' end,
          leased_by = null, lease_until = null, token_hash = null, epoch = s.epoch + 1
