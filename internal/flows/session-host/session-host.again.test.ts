@@ -6,7 +6,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
+import { leaseSeconds, suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
+import { createTestDatabase } from '../../base/testkit/postgres.ts';
 import { eventually, processesOf } from './host-crash-testkit.ts';
 import { createHostBench, type SessionView } from './host-testkit.ts';
 
@@ -79,5 +80,37 @@ test('a session that its own host takes again is launched once what ran of it th
     assert.match(String(exec.body), /"exitCode":0/, 'it is reached');
   } finally {
     await bench.stop();
+  }
+});
+
+test('a daemon that stops keeps its sessions until what they leave is kept', async () => {
+  const database = await createTestDatabase();
+  try {
+    const bench = await createHostBench({ database });
+    await bench.apply({ plain: {} });
+    const session = await bench.start('plain', `${leaves(10)}\n!sleep 600000`);
+    await bench.until(session, ({ said }) => said.includes('left.'));
+    let isOver = false;
+    const stopping = bench.stop().finally(() => (isOver = true));
+    let least = leaseSeconds;
+    while (!isOver) {
+      const { rows } = await database.db.query<{ left: number }>(
+        `select extract(epoch from l.until - now())::float8 as left from svc.session_leases l
+           join svc.sessions s on s.id = l.session_id and s.epoch = l.epoch where s.id = $1::uuid`,
+        [session],
+      );
+      least = Math.min(least, rows[0]?.left ?? leaseSeconds);
+      await sleep(200);
+    }
+    await stopping;
+    assert.ok(least > leaseSeconds / 2, `another daemon could have had it ${least} s later`);
+    const { rows } = await database.db.query<{ told: unknown }>(
+      `select json_build_array(state, leased_by, (select count(*) from svc.session_files where session_id = id)) as told
+         from svc.sessions where id = $1::uuid`,
+      [session],
+    );
+    assert.deepEqual(rows[0]?.told, ['suspended', null, 10]);
+  } finally {
+    await database.close();
   }
 });

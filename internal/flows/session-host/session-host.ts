@@ -51,8 +51,11 @@ export class SessionHost {
   readonly #wake = new Signal();
   readonly #over = new Signal();
   readonly #stop = new AbortController();
+  /** Aborted when a daemon that stops has handed all of them back. */
+  readonly #left = new AbortController();
   readonly #reach: Reach;
   #loops: Promise<void>[] = [];
+  #renewing: Promise<void> = Promise.resolve();
   #unlisten: () => Promise<void> = async () => undefined;
   #programs:
     | { readonly at: number; readonly usable: Harness[]; readonly missing: ReadonlyMap<Harness, string> }
@@ -86,9 +89,9 @@ export class SessionHost {
     this.#fence = setInterval(() => this.#letGoOverdue(), every.fenceMs);
     this.#loops = [
       this.#loop(this.#wake, every.lookMs, () => this.#look()),
-      this.#loop(this.#over, every.renewMs, () => this.#renew()),
       this.#loop(this.#over, every.reapMs, () => this.#reap()),
     ];
+    this.#renewing = this.#loop(this.#over, every.renewMs, () => this.#renew(), this.#left.signal);
   }
 
   /**
@@ -109,7 +112,11 @@ export class SessionHost {
     await Promise.all(this.#loops);
     const left = [...this.#running.values()];
     for (const one of left) one.drain();
+    // Their leases are renewed until then: what they leave may take longer to keep than one lasts.
     await Promise.all(left.map((one) => one.ended));
+    this.#left.abort();
+    this.#over.fire();
+    await this.#renewing;
     clearInterval(this.#fence);
   }
 
@@ -134,8 +141,13 @@ export class SessionHost {
     }
   }
 
-  async #loop(bell: Signal, pauseMs: number, turn: () => Promise<void>): Promise<void> {
-    while (!this.#stop.signal.aborted) {
+  async #loop(
+    bell: Signal,
+    pauseMs: number,
+    turn: () => Promise<void>,
+    signal: AbortSignal = this.#stop.signal,
+  ): Promise<void> {
+    while (!signal.aborted) {
       const seen = bell.mark();
       await turn().catch((error: unknown) => logTurnFailed(this.#ctx, 'host.turn_failed', error));
       await bell.after(seen, pauseMs);
