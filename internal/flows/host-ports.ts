@@ -51,9 +51,13 @@ export interface ToolListings {
   refused(sessionId: string, alias: string, fault: Fault): void;
   /**
    * Resolves with the aliases that were not listed within the time, each with its reason where one is known; empty when all
-   * were. Throws Fault `unprocessable` where one never will be.
+   * were. Throws Fault `unprocessable` where one never will be, and the reason of the signal.
    */
-  wait(sessionId: string, aliases: readonly string[], timeoutMs: number): Promise<readonly string[]>;
+  wait(
+    sessionId: string,
+    aliases: readonly string[],
+    within: { readonly timeoutMs: number; readonly signal: AbortSignal },
+  ): Promise<readonly string[]>;
   /** Said by the tool server before a session ends itself: what ends it has to answer the harness that asked. */
   parting(sessionId: string): void;
   /** Resolves when a harness that is parting has had the time to read its answer; else at once. */

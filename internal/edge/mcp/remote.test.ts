@@ -216,17 +216,18 @@ describe('remote tool servers, passed through', () => {
   it('tells whoever launches the session which servers were listed, and why the others were not', async () => {
     const { listings } = bench.daemon.ctx.host ?? assert.fail('this daemon has no host');
     const { session } = seat;
+    const patiently = { timeoutMs: 60_000, signal: new AbortController().signal };
     listings.expect(session);
     await (await seat.client('json')).listTools();
-    assert.deepEqual(await listings.wait(session, ['json'], 60_000), []);
+    assert.deepEqual(await listings.wait(session, ['json'], patiently), []);
     listings.expect(session);
     await refusal('refuses');
-    assert.deepEqual(await listings.wait(session, ['refuses'], 60_000), [
+    assert.deepEqual(await listings.wait(session, ['refuses'], patiently), [
       'refuses: tools.example: it refused the credential (401)',
     ]);
     listings.expect(session);
     const isTold = (error: unknown): boolean => error instanceof Fault && /Secret not found: going/.test(error.message);
-    const waiting = assert.rejects(listings.wait(session, ['lacking'], 60_000), isTold);
+    const waiting = assert.rejects(listings.wait(session, ['lacking'], patiently), isTold);
     await refusal('lacking');
     await waiting;
   });

@@ -115,7 +115,8 @@ export async function converse(
     const forget = ports.listings.expect(sessionId);
     try {
       const conversation = await openConversation(session, start, { cwd, mcpServers });
-      const silent = await ports.listings.wait(sessionId, aliases, listedWithinMs);
+      const { signal } = of;
+      const silent = await ports.listings.wait(sessionId, aliases, { timeoutMs: listedWithinMs, signal });
       if (silent.length > 0) throw new Error(`the harness has not listed its tools: ${silent.join(', ')}`);
       return conversation;
     } finally {

@@ -2,9 +2,11 @@
 // them runs twice, and a daemon that stops keeps them until nothing of them runs any more.
 
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, test } from 'node:test';
 import { leaseSeconds, suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
 import { createTestDatabase } from '../../base/testkit/postgres.ts';
@@ -113,4 +115,34 @@ test('a daemon that stops keeps its sessions until what they leave is kept', asy
   } finally {
     await database.close();
   }
+});
+
+/** Has a conversation at once, and never asks for its tools. */
+const silent = `
+  const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const answers = {
+    initialize: { protocolVersion: 1, agentCapabilities: { mcpCapabilities: { http: true } } },
+    'session/new': { sessionId: 's' },
+  };
+  require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    if (method === 'session/new') require('fs').writeFileSync(process.env.SVC_ARTIFACTS + '/open', '');
+    if (id !== undefined) say({ id, result: answers[method] ?? {} });
+  });`;
+
+test('a launch whose harness has not asked for its tools ends with its daemon', async () => {
+  const bench = await createHostBench({ config: { harnessACommand: [process.execPath, '-e', silent] } });
+  let tookMs = Infinity;
+  try {
+    await bench.apply({ plain: { tools: { svc: { kind: 'local', implementation: 'svc' } } } });
+    const session = await bench.start('plain', 'Begin');
+    const open = join(bench.daemon.dataDir, 'sandboxes', session, 'home', 'artifacts', 'open');
+    await eventually('its conversation is open', () => existsSync(open));
+    await sleep(500);
+  } finally {
+    const begun = performance.now();
+    await bench.stop();
+    tookMs = performance.now() - begun;
+  }
+  assert.ok(tookMs < 20_000, `${tookMs} ms`);
 });

@@ -156,7 +156,8 @@ describe('a session with tools', () => {
     assert.ok(said.includes(session), said);
     assert.ok(said.includes('"pong":true'), said);
     const { listings } = bench.daemon.ctx.host ?? assert.fail('this daemon has no host');
-    const missing = await listings.wait(session, ['svc'], 1);
+    const { signal } = new AbortController();
+    const missing = await listings.wait(session, ['svc'], { timeoutMs: 1, signal });
     assert.deepEqual(missing, ['svc'], 'what was heard of a launch is forgotten when it is over');
   });
 });

@@ -337,7 +337,7 @@ export function createListings(): ToolListings {
       reasons.set(sessionId, known.set(alias, fault));
       waiting.get(sessionId)?.();
     },
-    async wait(sessionId, aliases, timeoutMs) {
+    async wait(sessionId, aliases, { timeoutMs, signal }) {
       const missing = (): string[] => aliases.filter((alias) => listed.get(sessionId)?.has(alias) !== true);
       const reason = (alias: string): Fault | undefined => reasons.get(sessionId)?.get(alias);
       // What no retry mends need not be waited for.
@@ -346,15 +346,15 @@ export function createListings(): ToolListings {
           .map(reason)
           .find((fault) => fault?.kind === 'unprocessable');
       if (missing().length > 0 && hopeless() === undefined) {
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, timeoutMs);
-          waiting.set(sessionId, () => {
-            if (missing().length > 0 && hopeless() === undefined) return;
-            clearTimeout(timer);
-            resolve();
-          });
+        const waited = Promise.withResolvers<void>();
+        const timer = setTimeout(waited.resolve, timeoutMs);
+        waiting.set(sessionId, () => {
+          if (missing().length === 0 || hopeless() !== undefined) waited.resolve();
         });
-        waiting.delete(sessionId);
+        await unlessAborted(waited.promise, signal).finally(() => {
+          clearTimeout(timer);
+          waiting.delete(sessionId);
+        });
       }
       const fault = hopeless();
       if (fault !== undefined) throw fault;
