@@ -178,18 +178,23 @@ export async function takeOverSessions(
 export interface RunningTurn {
   readonly id: string;
   readonly startedAt: Date;
-  /** How long it has run in other processes. */
+  /** How long it has run in other processes, but for the time in which a person was asked. */
   readonly agoMs: number;
   readonly messages: readonly { readonly seq: number; readonly attempts: number; readonly eventId: string | null }[];
   /** Interrupting messages that it has left. */
   readonly left: readonly number[];
 }
 
+/** SQL: how long somebody was asked in the turn `t`, by however many requests at once. */
+const askedSql = `coalesce((select sum(upper(asked) - lower(asked)) from unnest((
+    select range_agg(tstzrange(p.created_at, greatest(p.created_at, coalesce(p.decided_at, now()))))
+      from svc.permissions p where p.session_id = t.session_id and p.created_at >= t.started_at)) as asked), interval '0')`;
+
 /** The turn that runs in a session; undefined where it is none, or another, or was told to end. */
 export async function runningTurn(sql: Sql, sessionId: string, id: string): Promise<RunningTurn | undefined> {
   const { rows } = await sql.query<RunningTurn>(
     `select t.id, t.started_at as "startedAt",
-            greatest(extract(epoch from now() - t.started_at) * 1000, 0)::float8 as "agoMs",
+            greatest(extract(epoch from now() - t.started_at - ${askedSql}) * 1000, 0)::float8 as "agoMs",
             (select coalesce(json_agg(json_build_object('seq', i.seq, 'attempts', i.attempts, 'eventId', i.event_id)
                       order by i.seq), '[]') from svc.inbox i
               where i.session_id = t.session_id and i.turn_id = t.id and i.state = 'in_flight') as messages,

@@ -8,7 +8,7 @@ import { openDatabase, type Sql } from '../store.ts';
 import { countUncleanEnds, noteInHand, turnSuspect } from '../operations/in-hand.ts';
 import { removeDeadDaemons, removeDaemon } from '../operations/jobs.ts';
 import { type Lease, renewLeases, heldLeases, suspendLapsed } from './hosts.ts';
-import { offerHold, putHold, takeOverSessions } from './holds.ts';
+import { offerHold, putHold, runningTurn, takeOverSessions } from './holds.ts';
 import { askPermission, closePermission, decidePermission } from './permissions.ts';
 import { claimSessions } from './places.ts';
 import { sessionState } from './session-reads.ts';
@@ -256,6 +256,35 @@ test('a session that is taken over keeps its place: a project holds neither more
   assert.deepEqual(await claimFew(other), [], 'nor when another daemon has gone on with it');
   await t.db.query('delete from svc.sessions where id = $1::uuid', [ids[0]]);
   assert.equal((await claimFew(other)).length, 1);
+  await t.db.query('delete from svc.sessions');
+});
+
+test('the time of a turn that is taken over is that in which nobody was asked', async () => {
+  await t.db.query('delete from svc.sessions');
+  await queue(1);
+  const [lease] = (await claim(randomUUID())) as [Lease];
+  const { sessionId } = lease;
+  const { rows } = await t.db.query<{ seq: number }>(
+    `with up as (update svc.sessions set state = 'idle' where id = $1::uuid)
+     select seq from svc.inbox where session_id = $1::uuid`,
+    [sessionId],
+  );
+  const ago = (minutes: number): Date => new Date(Date.now() - minutes * 60_000);
+  const id = randomUUID();
+  assert.equal(await beginTurn(t.db, lease, { id, seqs: rows.map(({ seq }) => seq), now: ago(60) }), 1);
+  // Two side by side, and one that was not answered yet when the daemon went.
+  for (const [from, to] of [
+    [50, 30],
+    [45, 20],
+    [10, 5],
+  ] as const) {
+    const ask = { id: randomUUID(), title: 'May I?', request: {}, now: ago(from) };
+    assert.equal(await askPermission(t.db, lease, ask), true);
+    await t.db.tx((tx) => closePermission(tx, lease, ask.id, ago(to)));
+  }
+  const turn = await runningTurn(t.db, sessionId, id);
+  const minutes = (turn?.agoMs ?? 0) / 60_000;
+  assert.ok(minutes > 24.5 && minutes < 26, `${minutes} minutes`);
   await t.db.query('delete from svc.sessions');
 });
 
