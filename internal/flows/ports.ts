@@ -32,6 +32,8 @@ export interface SourceOptions {
   readonly credentials?: Credentials;
   readonly blobs: BlobStore;
   readonly verify: VerifyPolicy | null;
+  /** Rejects for a path of this machine that may not be read. */
+  readonly within?: (path: string) => Promise<void>;
 }
 
 /** What models, presets and tools there are: the configured catalog. */

@@ -64,12 +64,14 @@ export class FolderSource implements RepoSource {
   readonly #root: string;
   readonly #caps: RepoCaps;
   readonly #signed: boolean;
+  readonly #within: OpenOptions['within'];
 
   constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
     this.#path = target.path;
     this.#root = normalRoot(target.root);
     this.#signed = options.verify !== undefined && options.verify !== null;
     this.#caps = { ...defaultCaps, ...options.caps };
+    this.#within = options.within;
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
@@ -133,7 +135,11 @@ export class FolderSource implements RepoSource {
     if (wanted.length > this.#caps.outsidePaths) {
       throw new RepoCondition('too-large', `the tree names more than ${this.#caps.outsidePaths} files outside .svc/`);
     }
-    const reader = new FolderReader(await realDirectory(this.#path), this.#root, this.#caps, signal);
+    await this.#within?.(this.#path);
+    const place = await realDirectory(this.#path);
+    // A link that was changed in between leads nowhere else.
+    await this.#within?.(place);
+    const reader = new FolderReader(place, this.#root, this.#caps, signal);
     const hasSvc = await reader.readSvc();
     for (const path of wanted) await reader.readOutside(path);
     const files = [...reader.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1));

@@ -23,6 +23,22 @@ import {
   type Tip,
 } from './types.ts';
 
+/** Where a repository lies, and how its files are read. */
+interface Place {
+  readonly fs: git.PromiseFsClient;
+  readonly gitdir: string;
+}
+
+/** The files of this machine; with bounds, each is looked at before it is read, for a link may stand anywhere in a repository. */
+function filesWithin(within: OpenOptions['within']): git.PromiseFsClient {
+  if (within === undefined) return fs;
+  const readFile = async (path: string, ...options: unknown[]): Promise<unknown> => {
+    await within(path);
+    return fs.promises.readFile(path, ...(options as [BufferEncoding]));
+  };
+  return { promises: { ...fs.promises, readFile } };
+}
+
 const noTraffic = () => ({ requests: 0, bytesDown: 0 });
 
 export class LocalSource implements RepoSource {
@@ -38,17 +54,17 @@ export class LocalSource implements RepoSource {
 
   async resolve(signal?: AbortSignal): Promise<Tip> {
     signal?.throwIfAborted();
-    const gitdir = await this.#directory();
+    const at = await this.#place();
     const ref = wantedRef(this.#target.branch);
     let oid: string;
     try {
-      oid = await git.resolveRef({ fs, gitdir, ref });
+      oid = await git.resolveRef({ ...at, ref });
     } catch (error) {
       if (error instanceof git.Errors.NotFoundError) throw refMissing(this.#target.branch);
       throw error;
     }
     for (let hops = 0; hops < 5; hops += 1) {
-      const object = await readRaw(gitdir, oid, {});
+      const object = await readRaw(at, oid, {});
       if (object.type !== 'tag') break;
       oid = /^object ([0-9a-f]{40})\n/.exec(object.bytes.toString('latin1'))?.[1] ?? oid;
     }
@@ -56,9 +72,9 @@ export class LocalSource implements RepoSource {
   }
 
   async snapshot(tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
-    const gitdir = await this.#directory();
+    const at = await this.#place();
     const { root } = this.#target;
-    const read = new CommitRead(tip.commit, root, this.#options, options, null, (oid) => this.#open(gitdir, oid));
+    const read = new CommitRead(tip.commit, root, this.#options, options, null, (oid) => this.#open(at, oid));
     const snapshot = await read.run(options.signal ?? new AbortController().signal, noTraffic);
     this.#reads.set(snapshot, read);
     return snapshot;
@@ -75,22 +91,26 @@ export class LocalSource implements RepoSource {
   /** Watches the files that a ref may live in. A loose ref that goes away was packed, not deleted: the reader decides. */
   async watch(onDirty: () => void): Promise<{ stop(): Promise<void> }> {
     const { watchPaths } = await import('./folder-watch.ts');
-    const gitdir = await this.#directory();
+    const { gitdir } = await this.#place();
     return watchPaths([join(gitdir, 'HEAD'), join(gitdir, 'refs', 'heads'), join(gitdir, 'packed-refs')], onDirty);
   }
 
   async close(): Promise<void> {}
 
-  async #directory(): Promise<string> {
+  async #place(): Promise<Place> {
+    const { within } = this.#options;
+    await within?.(this.#target.path);
     this.#gitdir ??= await findGitDirectory(this.#target.path);
-    return this.#gitdir;
+    // What the path leads to may itself lead to a repository elsewhere.
+    for (const part of ['', 'objects', 'refs']) await within?.(join(this.#gitdir, part));
+    return { fs: filesWithin(within), gitdir: this.#gitdir };
   }
 
-  async #open(gitdir: string, oid: string): Promise<CommitObjects> {
+  async #open(at: Place, oid: string): Promise<CommitObjects> {
     const caps = { ...defaultCaps, ...this.#options.caps };
     // Holds packs for the length of one read, and is dropped with it.
     const cache = {};
-    const commit = await readRaw(gitdir, oid, cache).catch((error: unknown) => {
+    const commit = await readRaw(at, oid, cache).catch((error: unknown) => {
       if (error instanceof git.Errors.NotFoundError) throw gone(oid, error);
       throw error;
     });
@@ -100,13 +120,13 @@ export class LocalSource implements RepoSource {
       commit: commit.bytes,
       trees: async (oids) => {
         const trees = new Map<string, Buffer>();
-        for (const wanted of oids) trees.set(wanted, await readNeeded(gitdir, wanted, cache));
+        for (const wanted of oids) trees.set(wanted, await readNeeded(at, wanted, cache));
         return (wanted) => trees.get(wanted) as Buffer;
       },
       blobs: async (oids) => {
         const blobs = new Map<string, Buffer | null>();
         for (const wanted of oids) {
-          const bytes = await readNeeded(gitdir, wanted, cache);
+          const bytes = await readNeeded(at, wanted, cache);
           blobs.set(wanted, bytes.length > caps.fileBytes ? null : bytes);
         }
         return blobs;
@@ -117,8 +137,8 @@ export class LocalSource implements RepoSource {
 }
 
 /** One object, its id recomputed. Throws NotFoundError where it is not there, else conditions. */
-async function readRaw(gitdir: string, oid: string, cache: object): Promise<{ type: ObjectType; bytes: Buffer }> {
-  const read = await git.readObject({ fs, gitdir, oid, format: 'content', cache }).catch((error: unknown) => {
+async function readRaw(at: Place, oid: string, cache: object): Promise<{ type: ObjectType; bytes: Buffer }> {
+  const read = await git.readObject({ ...at, oid, format: 'content', cache }).catch((error: unknown) => {
     if (error instanceof git.Errors.NotFoundError) throw error;
     const code = (error as NodeJS.ErrnoException).code ?? 'unreadable';
     throw new RepoCondition('corrupt', `the object ${oid} of the repository cannot be read (${code})`, {
@@ -134,9 +154,9 @@ async function readRaw(gitdir: string, oid: string, cache: object): Promise<{ ty
 }
 
 /** An object that a commit needs. */
-async function readNeeded(gitdir: string, oid: string, cache: object): Promise<Buffer> {
+async function readNeeded(at: Place, oid: string, cache: object): Promise<Buffer> {
   try {
-    return (await readRaw(gitdir, oid, cache)).bytes;
+    return (await readRaw(at, oid, cache)).bytes;
   } catch (error) {
     if (!(error instanceof git.Errors.NotFoundError)) throw error;
     throw new RepoCondition('corrupt', `the repository lacks the object ${oid}: is it a partial clone?`, {

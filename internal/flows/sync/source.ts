@@ -2,7 +2,7 @@
 // asked for (a rotated secret counts at once), lives in memory alone, and never stands in a message.
 
 import { realpath } from 'node:fs/promises';
-import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, normalize, relative } from 'node:path';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type {
   Credentials,
@@ -47,26 +47,13 @@ export function hostOf(repository: Pick<Repository, 'url'>): string {
 /** A source of the repository, to be closed by the caller. */
 export function openRepository(ctx: FlowContext, project: ProjectRef, repository: Repository): RepoSource {
   const credentials = credentialsOf(ctx, project, repository.auth, { kind: 'repository', name: repository.name });
-  const source = syncPortsOf(ctx).openSource(targetOf(repository), {
+  const { folders, openSource } = syncPortsOf(ctx);
+  return openSource(targetOf(repository), {
     blobs: { has: (oids) => storedBlobs(ctx.db, oids), get: (oids) => readBlobs(ctx.db, oids) },
     verify: repository.verify,
     ...(credentials !== undefined && { credentials }),
+    ...(folders !== undefined && { within: (path) => requireBelow(folders, path) }),
   });
-  const { path } = repository;
-  const { folders } = syncPortsOf(ctx);
-  if (path === null || folders === undefined) return source;
-  // A link that was changed since it was added must not lead out of where folders may lie.
-  const check = async (): Promise<void> => {
-    if (await isBelow(folders, path)) return;
-    throw new RepoCondition('hostile', 'the folder does not lie below sources.folders');
-  };
-  return {
-    resolve: async (signal, prior) => (await check(), source.resolve(signal, prior)),
-    snapshot: async (tip, options) => (await check(), source.snapshot(tip, options)),
-    more: (snapshot, paths, signal) => source.more(snapshot, paths, signal),
-    close: () => source.close(),
-    ...(source.watch && { watch: source.watch.bind(source) }),
-  };
 }
 
 /** What `auth` means, as the sources ask for it. */
@@ -190,17 +177,26 @@ export async function checkFolder(
   );
 }
 
+const isIn = (root: string, at: string): boolean =>
+  !/^\.\.(?:[/\\]|$)/.test(relative(root, at)) && !isAbsolute(relative(root, at));
+
 /** Whether a folder lies below one of the roots, wherever links on the way lead. What is not there yet leads nowhere. */
 async function isBelow(roots: readonly string[], path: string): Promise<boolean> {
   const plain = normalize(path);
-  const isIn = (root: string, at: string): boolean => {
-    const steps = relative(root, at);
-    return steps === '' || (steps !== '..' && !steps.startsWith(`..${sep}`) && !isAbsolute(steps));
-  };
-  if (!roots.some((root) => isIn(normalize(root), plain))) return false;
-  const real = await realPathOf(plain);
+  return roots.some((root) => isIn(normalize(root), plain)) && (await leadsBelow(roots, plain));
+}
+
+/** The same of what a path leads to, however it is spelled. */
+async function leadsBelow(roots: readonly string[], path: string): Promise<boolean> {
+  const real = await realPathOf(path);
   for (const root of roots) if (isIn(await realPathOf(normalize(root)), real)) return true;
   return false;
+}
+
+/** What leads out of where folders may lie is not read, a link that was changed since it was added among it. */
+async function requireBelow(roots: readonly string[], path: string): Promise<void> {
+  if (await leadsBelow(roots, path)) return;
+  throw new RepoCondition('hostile', 'what is to be read does not lie below sources.folders');
 }
 
 /** The path with the links on the way resolved as far as it exists. */
