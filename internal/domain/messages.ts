@@ -1,6 +1,8 @@
 // What faults say in words that more than one place needs, or that the reference promises (docs/reference/messages.md): each
 // once. `{}` is the one name that a message tells. The words of diagnostics stand in codes.ts.
 
+import { maskCredentials } from './credential.ts';
+
 export const messagesTable = {
   notVisible: 'There is no such resource, or it is not visible to you.',
   noEndpoint: 'There is no such endpoint.',
@@ -17,6 +19,6 @@ export const messagesTable = {
   secretExpired: 'Secret has expired: {}',
 } as const;
 
-/** A message with its name put in. */
+/** A message with its name put in. What looks like a credential stands where the name of a secret belongs, and is none. */
 export const messageOf = (key: keyof typeof messagesTable, name: string): string =>
-  messagesTable[key].replace('{}', () => name);
+  messagesTable[key].replace('{}', () => (key.startsWith('secret') ? maskCredentials(name) : name));

@@ -13,6 +13,7 @@ import type {
   CurrentTrigger,
 } from './types.ts';
 import type { DiagnosticCode } from '../../domain/codes.ts';
+import { maskCredentials } from '../../domain/credential.ts';
 import type { Diagnostic, Place, Places, Severity } from '../../domain/diagnostic.ts';
 import type { Resource } from '../../domain/spec.ts';
 import { compareText } from '../../domain/text.ts';
@@ -135,16 +136,19 @@ function makerOf(desired: Placed, resource: Resource): Resource | undefined {
   return desired.resources.find((item) => item.kind === 'Agent' && item.spec[field] === resource.name);
 }
 
-/** A problem as the outside sees it (docs/reference/repositories.md#ownership). */
+/**
+ * A problem as the outside sees it (docs/reference/repositories.md#ownership), without what looks like a credential: somebody
+ * may have written one where the name of a secret or of a connection belongs.
+ */
 export function toDiagnostic(desired: Placed, problem: ResourceProblem): Diagnostic {
-  const path = printSteps(problem.path);
+  const path = maskCredentials(printSteps(problem.path));
   return {
     severity: problem.severity ?? 'error',
     code: problem.code,
-    message: problem.message,
+    message: maskCredentials(problem.message),
     ...findPlace(desired, problem),
     ...(path === '' ? {} : { path }),
-    ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+    ...(problem.hint === undefined ? {} : { hint: maskCredentials(problem.hint) }),
   };
 }
 

@@ -31,6 +31,9 @@ import {
   updateRepository,
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
+import { findConnection } from '../../adapters/store/connections/connections.ts';
+import { secretStands } from '../../adapters/store/secrets/credentials.ts';
+import { looksLikeCredential } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -77,6 +80,7 @@ export async function addRepository(
     throw new Fault('invalid', 'invalid-body', 'give exactly one of url and path');
   checkAddress(url, path);
   await checkFolder(ctx, caller, path);
+  await checkAuth(ctx, caller.project, input.auth);
   await checkVerify(input.verify);
   const settings = withDefaults({ ...input, url, path });
   const id = ctx.runtime.uuid();
@@ -122,6 +126,7 @@ export async function changeRepository(
 ): Promise<Repository> {
   await checkVerify(input.verify);
   await checkFolder(ctx, caller, input.path ?? null);
+  await checkAuth(ctx, caller.project, input.auth);
   return ctx.db.tx(async (tx) => {
     const before = await lockNamed(tx, caller.project, name);
     requireVersion(condition, before.generation);
@@ -328,6 +333,23 @@ export function checkAddress(url: string | null, path: string | null): void {
   if (/[?&#](access_)?token=|[?&](private_token|key|password)=/i.test(url)) {
     throw refuse('url', 'must hold no credentials; put the token in a secret and name it with auth');
   }
+}
+
+/** Throws Fault `invalid` where a credential stands for the name of one: what `auth` says is kept, and shown to who may look. */
+async function checkAuth(
+  ctx: FlowContext,
+  project: ProjectRef,
+  auth: RepositorySettings['auth'] = null,
+): Promise<void> {
+  const [key, name] = auth?.kind === 'token' ? ['secretRef', auth.secretRef] : ['connection', auth?.connection ?? ''];
+  if (!looksLikeCredential(name)) return;
+  const { id: projectId, orgId } = project;
+  const isName =
+    key === 'secretRef'
+      ? await secretStands(ctx.db, { orgId, projectId }, name)
+      : (await findConnection(ctx.db, projectId, name)) !== undefined;
+  const why = 'names nothing that is there, and looks like a credential; put that into a secret, and name the secret';
+  if (!isName) throw refuse(`auth.${key}`, why);
 }
 
 /** The directory that holds `.svc/`, in its one spelling. Throws Fault `invalid` naming `root`. */

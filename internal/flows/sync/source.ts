@@ -21,6 +21,7 @@ import { connectionByName, type SealedConnection } from '../../adapters/store/se
 import type { Limiter } from '../../base/concurrency.ts';
 import { recentMap } from '../../base/lru.ts';
 import { isUsable } from '../../domain/connection.ts';
+import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
 import { apiUrlOf, isOfCodehost, settingText } from '../codehost-mounts.ts';
@@ -89,7 +90,10 @@ export async function connectionToken(
 ): Promise<{ username?: string; token: string }> {
   const connection = await connectionByName(ctx.db, project.id, name);
   if (connection === undefined || connection.provider !== 'codehost' || !isUsable(connection.status)) {
-    throw new RepoCondition('auth-failed', `there is no active code-host connection ${name}; add it, or change auth`);
+    throw new RepoCondition(
+      'auth-failed',
+      `there is no active code-host connection ${maskCredentials(name)}; add it, or change auth`,
+    );
   }
   if (!isOfCodehost(ctx, connection, origin)) {
     const elsewhere = `connection ${name} is not of ${URL.parse(origin)?.host ?? origin}: its token goes to its own code host alone`;
