@@ -283,6 +283,11 @@ describe('svcd with a setting it cannot use', () => {
       says: /^svcd: SVC_MASTER_KEY_FILE names \/nowhere\/keys, which cannot be read/,
     },
     {
+      name: 'a key where the name of its file belongs, without a trace of it',
+      env: { SVC_MASTER_KEY_FILE: '1:hushB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7c=' },
+      says: /^svcd: SVC_MASTER_KEY_FILE names \S*1:\*+, which cannot be read \(ENOENT\)$/m,
+    },
+    {
       name: 'a section of the configuration file, without starting a database',
       env: { SVC_CONFIG: configFile },
       says: /^svcd: sync\.resyncSeconds cannot be used/,

@@ -46,13 +46,19 @@ export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): 
   return { current, byVersion };
 }
 
+/** As a message tells it: a key may have been written where the name of its file belongs, and what is said at a start is logged. */
+const shownPath = (path: string): string => path.replace(/[A-Za-z0-9+/]{43}=$/, (key) => '*'.repeat(key.length));
+
 /** Reads the key file. Throws ConfigError where it is missing or cannot be used. */
 export async function readMasterKeys(path: string, setting = 'SVC_MASTER_KEY_FILE'): Promise<MasterKeys> {
   let bytes: Buffer;
   try {
     bytes = await readFile(path);
   } catch (error) {
-    throw new ConfigError(setting, `names ${path}, which cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new ConfigError(
+      setting,
+      `names ${shownPath(path)}, which cannot be read (${(error as NodeJS.ErrnoException).code})`,
+    );
   }
   try {
     if (bytes.length > fileBytesMax) throw new ConfigError(setting, `names ${path}, which is too large for a key file`);
