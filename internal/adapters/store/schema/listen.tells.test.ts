@@ -6,7 +6,7 @@ import { after, before, describe, it, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { startCutProxy } from '../../../base/testkit/cut-proxy.ts';
-import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { createTestDatabase, insertProject, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { within } from '../../../base/waits.ts';
 import { openDatabase } from '../store.ts';
 import { ListenHub, WakeupSender } from './listen.ts';
@@ -101,6 +101,37 @@ describe('what triggers have to tell', () => {
     assert.ok(heard.length >= 1 && heard.length <= intervals + 2, `${heard.length} in ${intervals} intervals`);
     assert.ok(heard.length <= chunks / 2, `${heard.length} of ${chunks}`);
     assert.ok(heard.every((one) => one.channel === 'chunks' && one.payload === id));
+  });
+
+  it('of what a session says and is to hear is as little: a handful for hundreds of rows of a transcript and an inbox', async () => {
+    const [project, session] = [randomUUID(), randomUUID()];
+    await insertProject(t.db, project);
+    await t.db.query(
+      `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, display_title, created_at, active_at)
+       values ($1::uuid, $2::uuid, gen_random_uuid(), 'a', 1, 'manual', 't', now(), now())`,
+      [session, project],
+    );
+    heard.length = 0;
+    const db = openDatabase({ url: t.url, log: silent });
+    const hear = (): Promise<unknown> =>
+      db.query(
+        `with said as (
+           insert into svc.messages (session_id, role, kind, text, at)
+           values ($1::uuid, 'user', 'prompt', 'x', now()), ($1::uuid, 'assistant', 'text', 'y', now())
+           returning session_id, seq, role)
+         insert into svc.inbox (session_id, seq, mode, sender)
+         select session_id, seq, 'defer', 'event' from said where role = 'user'`,
+        [session],
+      );
+    const began = performance.now();
+    for (let n = 0; n < chunks; n += 10) await Promise.all(Array.from({ length: 10 }, hear));
+    const intervals = Math.ceil((performance.now() - began) / 50);
+    await allHeard(db);
+    for (const channel of ['svc_hosts', 'svc_sessions']) {
+      const told = heard.filter((one) => one.channel === channel).length;
+      assert.ok(told >= 1 && told <= intervals + 2, `${channel}: ${told} in ${intervals} intervals`);
+      assert.ok(told <= chunks / 2, `${channel}: ${told} of ${chunks}`);
+    }
   });
 
   it('says of each session once, whatever one transaction writes, and nothing of what is rolled back', async () => {
