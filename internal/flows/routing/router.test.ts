@@ -80,6 +80,23 @@ describe('the router', () => {
     return rows;
   };
 
+  /** Has another daemon take a project, until it is let go of. */
+  async function held(projectId: string): Promise<() => Promise<void>> {
+    const other = openDatabase({ url: bench.db.url, log: silent });
+    const [isHeld, isFree] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const over = other.tx(async (tx) => {
+      await lockRouting(tx, projectId);
+      isHeld.resolve();
+      await isFree.promise;
+    });
+    await isHeld.promise;
+    return async () => {
+      isFree.resolve();
+      await over;
+      await other.close();
+    };
+  }
+
   it('fails the one event that cannot be written, with its reason, and routes all others once', async () => {
     const ids = await record(20);
     const culprit = ids[13] ?? '';
@@ -222,17 +239,7 @@ describe('the router', () => {
   });
 
   it('passes a project by that another daemon has, routes the others meanwhile, and comes back to it', async () => {
-    const other = openDatabase({ url: bench.db.url, log: silent });
-    let free: () => void = () => undefined;
-    const freed = new Promise<void>((resolve) => (free = resolve));
-    let holds: () => void = () => undefined;
-    const held = new Promise<void>((resolve) => (holds = resolve));
-    const over = other.tx(async (tx) => {
-      await lockRouting(tx, bench.projectId);
-      holds();
-      await freed;
-    });
-    await held;
+    const letGo = await held(bench.projectId);
     const [mine = ''] = await record(1);
     router.wake(bench.projectId);
     // Longer than the router waits before it passes by.
@@ -240,11 +247,9 @@ describe('the router', () => {
     assert.equal((await statuses([mine]))[0]?.status, 'pending');
     const { rows } = await bench.db.query<{ n: number }>(locksWaitedFor);
     assert.equal(rows[0]?.n, 0, 'nobody stands in the database and waits');
-    free();
-    await over;
+    await letGo();
     await settled(bench.db);
     assert.equal((await statuses([mine]))[0]?.status, 'routed');
-    await other.close();
   });
 
   it('has in hand what it routes, and not what it expected and others have', async () => {
@@ -277,22 +282,27 @@ describe('the router', () => {
     assert.deepEqual(await inHand(), [late]);
   });
 
-  it('takes one batch of each project in turn: what comes late to another is not behind a backlog', async () => {
-    const [first, ...rest] = await Promise.all(Array.from({ length: 4 }, () => addProject(bench)));
+  it('takes one batch of each project in turn: what comes late to another is not behind a backlog, and no backlog behind others', async () => {
+    // More than are routed at a time.
+    const backlogs = await Promise.all(Array.from({ length: 6 }, () => addProject(bench)));
     const late = await addProject(bench);
-    const backlogs = [first ?? '', ...rest];
-    for (const id of backlogs) await record(3_000, '{}', id);
+    for (const id of backlogs) await record(2_000, '{}', id);
     for (const id of backlogs) router.wake(id);
     const [event = ''] = await record(1, '{}', late);
     router.wake(late);
     await settled(bench.db);
     // By the numbers of the transactions that routed them: who looks meanwhile may be late on a slow machine.
-    const { rows } = await bench.db.query<{ n: number }>(
-      `select count(*)::int as n from svc.events where project_id = any($1::uuid[])
-         and xmin::text::bigint > (select xmin::text::bigint from svc.events where id = $2::uuid)`,
+    const { rows } = await bench.db.query<{ behind: number; least: number }>(
+      `with routed as (select project_id, xmin::text::bigint as by from svc.events where project_id = any($1::uuid[])),
+         first as (select max(by) as over from routed group by project_id order by 1 limit 1)
+       select (select count(*)::int from routed
+                where by > (select xmin::text::bigint from svc.events where id = $2::uuid)) as behind,
+              (select min(n)::int from (select count(*) filter (where by <= f.over) as n from routed, first f
+                group by project_id) each) as least`,
       [backlogs, event],
     );
-    assert.ok((rows[0]?.n ?? 0) > 6_000, `${rows[0]?.n} of 12,000 still waited`);
+    assert.ok((rows[0]?.behind ?? 0) > 6_000, `${rows[0]?.behind} of 12,000 still waited`);
+    assert.ok((rows[0]?.least ?? 0) > 1_000, `of one only ${rows[0]?.least} were routed when all of another one were`);
   });
 
   it('routes many quiet projects together, and by itself whatever cannot be: damaged, to blame, held by others', async () => {
@@ -319,24 +329,14 @@ describe('the router', () => {
       `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision) values ($1::uuid, $2::uuid, 0, 'a', 'x')`,
       [culprit, agents[1]],
     );
-    const other = openDatabase({ url: db.url, log: silent });
-    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
-    const { promise: held, resolve: holds } = Promise.withResolvers<void>();
-    const over = other.tx(async (tx) => {
-      await lockRouting(tx, all[2] ?? '');
-      holds();
-      await freed;
-    });
-    await held;
+    const letGo = await held(all[2] ?? '');
     await router.stop();
     router = new Router(bench.ctx);
     const before = db.statements();
     for (const id of all) router.wake(id);
     const waiting = async (): Promise<number> => (await statuses(ids)).filter((row) => row.status === 'pending').length;
     while ((await waiting()) > 3) await sleep(5);
-    free();
-    await over;
-    await other.close();
+    await letGo();
     await settled(db, 60_000);
     assert.ok(db.statements() - before < 60 * 6, `${db.statements() - before} statements for 60 projects`);
     assert.deepEqual(
