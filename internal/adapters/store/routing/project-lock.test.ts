@@ -52,17 +52,21 @@ describe('waiting for a project', () => {
     const withinMs = await unheld();
     const release = await holding(locked);
     const since = performance.now();
-    const waiting = Array.from({ length: 100 }, () =>
-      assert.rejects(
+    const toldMs: number[] = [];
+    const waiting = Array.from({ length: 100 }, async () => {
+      await assert.rejects(
         inProject(t.db, locked, async () => 1),
         isBusy,
-      ),
-    );
+      );
+      toldMs.push(performance.now() - since);
+    });
     for (let n = 0; n < 20; n += 1) assert.equal(await inProject(t.db, free, async () => n), n);
     assert.equal((await t.db.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
     assert.ok(performance.now() - since < withinMs, 'those that were not locked did not wait for one that was');
     await Promise.all(waiting);
-    assert.ok(performance.now() - since >= 1_900, 'those that waited had their time');
+    // Two seconds; on a machine that is slow by itself the first of them hears of it late.
+    const firstMs = Math.min(...toldMs);
+    assert.ok(firstMs >= 1_900 && firstMs < withinMs + 1_000, `${firstMs} ms`);
     await release();
     assert.equal(await inProject(t.db, locked, async () => 'mine'), 'mine');
   });
