@@ -61,7 +61,9 @@ export class FetchStrategies {
     const known = this.facts();
     if (known !== undefined && known.protocol < 2) return this.#spoolOld(commit, signal);
     let capabilities: Capabilities | null = null;
-    let rung: FetchStrategy = known?.via ?? 'sparse3';
+    // All directories, or the whole tree, are not taken for what was found out of another repository of the server.
+    const isCostly = heldTree === null && (known?.via === 'blobless' || known?.via === 'spool');
+    let rung: FetchStrategy = known === undefined || isCostly ? 'sparse3' : known.via;
     for (;;) {
       try {
         const objects = await this.#tryRung(rung, commit, signal, heldTree);
@@ -183,7 +185,7 @@ export class FetchStrategies {
 
   async #spoolOld(commit: string, signal: AbortSignal, known?: Capabilities): Promise<CommitObjects> {
     const { wire, caps } = this.#options;
-    const offered = known ?? (await wire.capabilities(1, signal));
+    const offered = known ?? (await wire.capabilities(2, signal));
     if (offered.protocol === 2) {
       this.forget();
       return this.open(commit, signal);

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { GitFixture, largeTree } from '../../base/testkit/git-fixture.ts';
-import { probeRepository } from './repo.ts';
+import { createHostCache, probeRepository } from './repo.ts';
 import { condition, contents, MemoryBlobs, remote, served, temporary } from './test-support.ts';
 import type { GitServerOptions } from '../../base/testkit/git-server.ts';
+import type { RepoCaps } from './types.ts';
 
 const agents = { '.svc/agents/a.yaml': 'name: a\n', '.svc/agents/b.yaml': 'name: b\n', '.svc/shared/c.yaml': 'c: 1\n' };
 
@@ -355,4 +357,27 @@ test('a probe tells what a server supports', async (t) => {
   const { url } = await served(t);
   assert.match((await probeRepository(url, options)).advice.join(' '), /ref-missing/);
   await assert.rejects(probeRepository(`${url}x`, options), condition('not-found'));
+});
+
+test('what is remembered of a server holds for its other repositories only as far as they are kept alike', async (t) => {
+  const { repo, server, url } = await served(t, { allowFilter: false });
+  await repo.commit({ ...agents, 'big.bin': randomBytes(100_000) });
+  const hostCache = createHostCache();
+  const read = async (caps: Partial<RepoCaps>) => {
+    const source = remote(t, url, { hostCache, caps });
+    return (await source.snapshot(await source.resolve())).via;
+  };
+  assert.equal(await read({}), 'spool');
+  server.options = { ...server.options, allowFilter: true };
+  assert.equal(await read({ spoolBytes: 50_000 }), 'sparse3', 'the other one has filters, and is too large without');
+  server.options = { ...server.options, allowFilter: false };
+  assert.equal(await read({}), 'spool');
+  server.options = { ...server.options, passProtocol: false };
+  assert.equal(await read({}), 'spool', 'of version 0');
+  server.options = { ...server.options, passProtocol: true, allowFilter: true };
+  assert.equal(
+    await read({ spoolBytes: 50_000 }),
+    'sparse3',
+    'the other one, or the same behind an upgrade, is of version 2',
+  );
 });

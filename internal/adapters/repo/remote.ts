@@ -158,14 +158,14 @@ export class RemoteSource implements RepoSource {
         return this.#oldRefs(said);
       }
     }
-    return this.#oldRefs(await this.wire.capabilities(1, signal, wanted));
+    // Asked as a new one each time: it may have learned, or be old for another repository only.
+    const said = await this.wire.capabilities(2, signal, wanted);
+    if (said.protocol < 2) return this.#oldRefs(said);
+    this.ladder.forget();
+    return this.#refs(wanted, signal);
   }
 
   #oldRefs(said: Capabilities): readonly RemoteRef[] {
-    if (said.protocol === 2) {
-      this.ladder.forget();
-      return said.refs;
-    }
     this.ladder.learn(said.protocol, 'spool');
     const peeled = new Map(
       said.refs.filter(({ name }) => name.endsWith('^{}')).map(({ name, oid }) => [name.slice(0, -3), oid]),
