@@ -122,9 +122,11 @@ export class FetchStrategies {
       via: filter === 'tree:1' ? 'sparse3' : 'sparse4',
       commit,
       trees: async (oids, signal) => {
-        const lacking = oids.filter((wanted) => !held.has(wanted));
-        if (lacking.length > 0) {
-          const fetched = await wire.fetch({ wants: lacking, filter: 'tree:0' }, signal);
+        // JGit leaves out at depth 0 also what is asked for by its id; what git sends at depth 1 is more than that.
+        for (const depth of filter === 'tree:0' ? [filter] : ['tree:0', filter]) {
+          const lacking = oids.filter((wanted) => !held.has(wanted));
+          if (lacking.length === 0) break;
+          const fetched = await wire.fetch({ wants: lacking, filter: depth }, signal);
           for (const [id, tree] of treesOf(fetched)) held.set(id, tree);
         }
         return (wanted) => present(held.get(wanted));

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { GitFixture, largeTree } from '../../base/testkit/git-fixture.ts';
 import { createHostCache, probeRepository } from './repo.ts';
-import { condition, contents, MemoryBlobs, remote, served, temporary } from './test-support.ts';
+import { encodePkt, flushPkt } from './protocol.ts';
+import { condition, contents, MemoryBlobs, packOf, remote, served, temporary } from './test-support.ts';
 import type { GitServerOptions } from '../../base/testkit/git-server.ts';
 import type { RepoCaps } from './types.ts';
 
@@ -380,4 +381,19 @@ test('what is remembered of a server holds for its other repositories only as fa
     'sparse3',
     'the other one, or the same behind an upgrade, is of version 2',
   );
+});
+
+test('a server whose filter leaves out also what is asked for by its id is asked for directories without leaving them out', async (t) => {
+  const { repo, server, url } = await served(t, { keepBodies: true });
+  await repo.commit({ ...agents, 'lib/prompts/x.md': 'hello', 'deep/er/.svc/agents/d.yaml': 'name: d\n' });
+  // As JGit does: the filter "tree:0" sends no tree at all.
+  const none = packOf([]);
+  const section = Buffer.concat([encodePkt('packfile\n'), encodePkt(Buffer.concat([Buffer.of(1), none])), flushPkt]);
+  server.fault = ({ body }) => (body.includes('filter tree:0') ? { kind: 'replace', body: () => section } : null);
+  const source = remote(t, url);
+  const snapshot = await source.snapshot(await source.resolve(), { wantPaths: ['lib/prompts/x.md'] });
+  assert.deepEqual([snapshot.via, contents(snapshot)['lib/prompts/x.md']], ['sparse3', 'hello']);
+  const below = remote(t, url, { root: 'deep/er' });
+  const there = await below.snapshot(await below.resolve());
+  assert.deepEqual([there.via, contents(there)], ['sparse3', { '.svc/agents/d.yaml': 'name: d\n' }]);
 });
