@@ -37,6 +37,9 @@ interface GitAnswer {
 /** Thrown by `post` when the server has moved: the discovery request finds out where, unless it has said so already. */
 class MovedOnPost extends RepoCondition {}
 
+/** A status that says nothing of the repository: an old server may so answer what it does not understand. */
+export class OddStatus extends RepoCondition {}
+
 /** Built once for each settings object, so that sources share connections. */
 const dispatchers = new WeakMap<NetworkSettings, { direct: Dispatcher; http: Dispatcher; https: Dispatcher }>();
 
@@ -275,7 +278,7 @@ function statusFault(response: Dispatcher.ResponseData, host: string): RepoCondi
       `${host} knows no such repository, or hides it from these credentials (${status})`,
     );
   }
-  return unreachable(`${host} answers with status ${status}`);
+  return new OddStatus('unreachable', `${host} answers with status ${status}`);
 }
 
 function isRedirect(status: number): boolean {

@@ -144,7 +144,7 @@ export function fetchRequest(request: FetchRequest): Buffer {
 
 /** The request of versions 0 and 1 for the whole tree of one commit. */
 export function oldFetchRequest(oid: string, offered: readonly string[]): Buffer {
-  const wanted = ['side-band-64k', 'ofs-delta', 'no-progress'].filter((word) => offered.includes(word));
+  const wanted = ['side-band-64k', 'thin-pack', 'ofs-delta', 'no-progress'].filter((word) => offered.includes(word));
   const shallow = offered.includes('shallow');
   return Buffer.concat([
     encodePkt(`want ${oid} ${[...wanted, agentName].join(' ')}\n`),

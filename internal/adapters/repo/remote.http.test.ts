@@ -69,6 +69,23 @@ test('statuses become conditions', async (t) => {
   }
 });
 
+test('an old server that answers with an error what it does not understand is asked as it does', async (t) => {
+  const { repo, server, url } = await served(t, { passProtocol: false, keepBodies: true });
+  const commit = await repo.commit(agents);
+  for (const status of [500, 400, 405, 501]) {
+    // As Dulwich does, which also serves nobody who takes no thin packs.
+    server.fault = ({ method, gitProtocol, body }) =>
+      method === 'POST' && (gitProtocol !== undefined || !body.includes(' thin-pack '))
+        ? { kind: 'status', status }
+        : null;
+    const source = remote(t, url);
+    assert.equal((await source.resolve()).commit, commit, `status ${status}`);
+    assert.deepEqual(contents(await source.snapshot({ commit })), agents);
+  }
+  server.fault = () => ({ kind: 'status', status: 500 });
+  await assert.rejects(remote(t, url).resolve(), condition('unreachable', /500/));
+});
+
 test('a server that does not answer, goes quiet or takes too long is unreachable, and a cancelled call ends as cancelled', async (t) => {
   const { repo, server, url } = await served(t);
   await repo.commit(agents);

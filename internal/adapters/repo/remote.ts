@@ -14,7 +14,7 @@ import {
   type Tip,
   type Traffic,
 } from './types.ts';
-import { GitHttp, GitWire } from './http.ts';
+import { GitHttp, GitWire, OddStatus } from './http.ts';
 import { type CommitObjects, FetchStrategies, gone, refusalCondition } from './fetch-strategy.ts';
 import { normalRoot, refMissing, wantedRef } from './tree-walk.ts';
 import { type Capabilities, GitServerError, type RemoteRef, sha256Repository } from './protocol.ts';
@@ -150,7 +150,9 @@ export class RemoteSource implements RepoSource {
         return await this.wire.lsRefs(wanted, signal);
       } catch (error) {
         const odd =
-          error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
+          error instanceof GitServerError ||
+          error instanceof OddStatus ||
+          (error instanceof RepoCondition && error.condition === 'corrupt');
         if (!odd) throw error;
         const said = await this.wire.capabilities(2, signal, wanted);
         if (said.objectFormat !== 'sha1') throw sha256Repository();
