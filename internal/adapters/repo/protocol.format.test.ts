@@ -159,6 +159,8 @@ test('advertisements of version 2 and of version 0 are understood', async () => 
   );
   const empty = [`${'0'.repeat(40)} capabilities^{}\0shallow\n`].map(encodePkt);
   assert.deepEqual((await parseAdvertisement(readPkts(chunksOf(...service, ...empty, flushPkt)), every)).refs, []);
+  const bare = await parseAdvertisement(readPkts(chunksOf(...service, flushPkt)), every);
+  assert.deepEqual([bare.protocol, bare.filter, bare.refs], [0, false, []], 'as old servers say of an empty one');
 });
 
 test('of a list of refs what was asked for is kept, once, and all of it is checked', async () => {

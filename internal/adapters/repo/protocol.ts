@@ -229,24 +229,24 @@ export async function parseAdvertisement(pkts: AsyncIterable<Pkt>, keep: Keep): 
   let said: Advertisement | undefined;
   let flushes = 0;
   let protocol: 0 | 1 | 2 = 0;
+  let isServed = false;
   for await (const pkt of pkts) {
     if (pkt.kind === 'flush') {
-      flushes += 1;
-      // The service line has a flush of its own; version 2 may come without it.
-      if (said !== undefined) return said.ended();
-      if (flushes > 2) break;
-      continue;
+      // The service line has a flush of its own; version 2 may come without it. Old servers say no more of what is empty.
+      if (said === undefined && ++flushes === 1) continue;
+      if (said === undefined && !isServed) throw notGit();
+      return (said ?? new Advertisement(protocol, keep)).ended();
     }
     const line = textOf(pkt);
-    if (said === undefined && line.startsWith('# service=')) continue;
-    if (said === undefined && line === 'version 2') protocol = 2;
+    if (said === undefined && line.startsWith('# service=')) isServed = true;
+    else if (said === undefined && line === 'version 2') protocol = 2;
     else if (said === undefined && protocol === 0 && line === 'version 1') protocol = 1;
     else {
       said ??= new Advertisement(protocol, keep);
       said.add(line);
     }
   }
-  throw flushes > 1 ? notGit() : cutOff();
+  throw cutOff();
 }
 
 /** What a server says of itself, line by line. */
