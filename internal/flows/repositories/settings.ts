@@ -104,7 +104,7 @@ function withDefaults(input: SettingsInput & { url: string | null; path: string 
     url: input.url,
     urlKey: input.url === null ? null : (addressKey(input.url) ?? null),
     path: input.path,
-    branch: input.branch ?? null,
+    branch: shortBranch(input.branch ?? null),
     root: checkRoot(input.root ?? ''),
     intervalSeconds: input.intervalSeconds ?? 60,
     auth: input.auth ?? null,
@@ -115,6 +115,9 @@ function withDefaults(input: SettingsInput & { url: string | null; path: string 
     plan: input.plan ?? {},
   };
 }
+
+/** A branch by its short name, which is what deliveries and imports call it by. */
+const shortBranch = (branch: string | null): string | null => branch?.replace(/^refs\/heads\/(?=.)/, '') ?? null;
 
 /** Changes settings, raises the generation, asks for a sync. A run under the old settings is superseded by its fence. */
 export async function changeRepository(
@@ -139,6 +142,7 @@ export async function changeRepository(
       throw new Fault('invalid', 'invalid-body', 'give exactly one of url and path');
     checkAddress(url, path);
     if (patch.url !== undefined) patch.urlKey = patch.url === null ? null : (addressKey(patch.url) ?? null);
+    if (patch.branch !== undefined) patch.branch = shortBranch(patch.branch);
     if (patch.root !== undefined) patch.root = checkRoot(patch.root);
     // What is not said of plans stays as it was.
     if (patch.plan !== undefined) patch.plan = { ...before.plan, ...patch.plan };

@@ -107,6 +107,20 @@ describe('pushes of a code host', () => {
     assert.equal(JSON.parse(rows[0]?.payload.toString() ?? '').codehost.push.branch, 'main');
   });
 
+  it('a branch that is given by its full name is the one that is pushed', async () => {
+    const repo = await bench.repository('full');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('full-one') });
+    await bench.watch('full', { branch: 'refs/heads/main' });
+    const read = async () => (await bench.daemon.api('GET', 'P/repositories/full')).body;
+    assert.equal(word((await read())['branch']), 'main');
+    const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('full-two') });
+    await deliver(bodyOf('full', { after: commit }));
+    const run = await settled(bench.daemon, 'full', (latest) => word(latest['commit']) === commit);
+    assert.deepEqual([word(run['reason']), word(run['status'])], ['push', 'applied']);
+    await bench.daemon.api('PATCH', 'P/repositories/full', { branch: 'refs/heads/other' });
+    assert.equal(word((await read())['branch']), 'other');
+  });
+
   it('a push of another branch or repository syncs nothing', async () => {
     const count = (await runsOf(bench.daemon, 'app')).length;
     const wishes = async () =>
