@@ -46,6 +46,7 @@ import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.
 import { openKeyGate } from './keys.ts';
 import { startPorts } from './ports.ts';
 import { openHostPorts } from './session-host.ts';
+import { Stops } from './stops.ts';
 
 const learnMs = 10_000;
 /** A machine that is off by so much should be set right: its log is. */
@@ -62,6 +63,8 @@ export interface Daemon {
   readonly failed: Promise<Error>;
   /** Drains: no new work, running work ends or is handed back, the database last. Safe twice. */
   stop(): Promise<void>;
+  /** Which part the stop waits for; undefined while there is none. */
+  waitsFor(): string | undefined;
 }
 
 export interface DaemonOptions {
@@ -77,9 +80,9 @@ export interface DaemonOptions {
 
 /** Starts everything; resolves when the daemon serves. What has been started is stopped again when a later part fails. */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const stops: Stop[] = [];
+  const stops = new Stops();
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> => stopAll(stops, options.log);
+  const stop = (): Promise<void> => stops.run(options.log);
   try {
     const { leave, ...parts } = await startParts(options, stops);
     const end = async (): Promise<void> => {
@@ -89,19 +92,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await stop();
       unbound();
     };
-    return { ...parts, stop: () => (stopping ??= end()) };
+    return { ...parts, stop: () => (stopping ??= end()), waitsFor: () => stops.now };
   } catch (error) {
     await stop();
     throw error;
-  }
-}
-
-type Stop = () => Promise<void>;
-
-/** The last one first. Nothing is added to them any more. */
-async function stopAll(stops: readonly Stop[], log: Runtime['log']): Promise<void> {
-  for (const each of stops.toReversed()) {
-    await each().catch((error: unknown) => log.error({ err: error }, 'daemon.stop_failed'));
   }
 }
 
@@ -128,9 +122,9 @@ function boundDatabase(db: Database, log: Runtime['log']): () => void {
   return () => clearInterval(timer);
 }
 
-type Parts = Omit<Daemon, 'stop'> & Pick<HttpServer, 'leave'>;
+type Parts = Omit<Daemon, 'stop' | 'waitsFor'> & Pick<HttpServer, 'leave'>;
 
-async function startParts(options: DaemonOptions, stops: Stop[]): Promise<Parts> {
+async function startParts(options: DaemonOptions, stops: Stops): Promise<Parts> {
   const { config, log } = options;
   armFailpoint(config.failpoint);
   await checkSettings(config);
@@ -138,16 +132,16 @@ async function startParts(options: DaemonOptions, stops: Stop[]): Promise<Parts>
   const runtime: Runtime = { now: clock.now, uuid: randomUUID, randomBytes, log, ...options.runtime };
   const daemonId = runtime.uuid();
   const store = await openConfiguredStore(options, daemonId);
-  stops.push(() => store.stop());
-  stops.push(await keepTime(clock, store.db, log));
+  stops.add('database', () => store.stop());
+  stops.add('clock', await keepTime(clock, store.db, log));
   await ensureMasterKey(config, (await sealedVersions(store.db)).length > 0);
   await firstClient(config, { db: store.db, runtime });
 
   const { ports, stop } = await startPorts(config, runtime);
-  stops.push(stop);
+  stops.add('ports', stop);
   const ingest = await startIngest(store.db.calls, { routing: tasks.some((task) => task.name === routeTask) });
   const impacts = startAppliedImpacts(store.db, log);
-  stops.push(() => Promise.all([impacts.stop(), ingest.stop()]).then(() => undefined));
+  stops.add('intake', () => Promise.all([impacts.stop(), ingest.stop()]).then(() => undefined));
   const part = {
     ...ports,
     ingest,
@@ -162,31 +156,31 @@ async function startParts(options: DaemonOptions, stops: Stop[]): Promise<Parts>
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
   const { keyRing } = ports.sealing;
   const gate = await openKeyGate(store.db, keyRing, log, daemonId);
-  stops.push(gate.forget);
+  stops.add('keys', gate.forget);
   // Whoever asks from outside gets an answer in time, also where the database has none.
   const answering = (): FlowContext => ({ ...ctx, db: ctx.db.oneCall() });
   const mcp = createMcpEndpoint(answering);
-  stops.push(() => mcp.stop());
+  stops.add('tool server', () => mcp.stop());
   const http = await listen(config, answering, store.db.calls, gate.check, mcp);
-  stops.push(() => http.stop());
+  stops.add('http', () => http.stop());
   ctx = { ...part, baseUrl: config.baseUrl ?? http.url, checks: codehostChecks(() => ctx) };
   if (config.roles.includes('session')) {
     const models = await startModelGateway(ctx, modelSettings(config.file, config.fileDir));
-    stops.push(() => models.stop());
+    stops.add('model gateway', () => models.stop());
     const host = await openHostPorts(config, http.url, log);
-    stops.push(() => host.stop());
+    stops.add('sandboxes', () => host.stop());
     const git = createGitRoutes(answering, sessionSettings(config.file));
-    stops.push(() => git.stop());
+    stops.add('git proxy', () => git.stop());
     const egress = createEgressRoutes(() => ctx);
-    stops.push(() => egress.stop());
+    stops.add('egress', () => egress.stop());
     ctx = { ...ctx, models, git, egress, host: host.ports };
   }
 
   const client = await readClient(config.dataDir);
   if (client !== undefined && config.roles.includes('api')) await writeClient(config.dataDir, http.url, client);
   const work = new Work(ctx);
-  stops.push(() => work.stop());
-  stops.push(async () => gate.stop());
+  stops.add('work', () => work.stop(), work.stops);
+  stops.add('keys', async () => gate.stop());
   const ready = gate.waiting === undefined ? work.start() : gate.waiting.then(() => work.start());
   if (gate.waiting === undefined) await ready;
   return {
@@ -238,7 +232,7 @@ function outboxPorts(config: Config): OutboxPorts {
 /** Jobs and services. */
 class Work {
   readonly #ctx: FlowContext;
-  readonly #stops: Stop[] = [];
+  readonly stops = new Stops();
   #starting: Promise<void> | undefined;
   #isStopping = false;
 
@@ -255,12 +249,12 @@ class Work {
   async #start(): Promise<void> {
     const { config } = this.#ctx;
     const jobs = new JobRunner(this.#ctx, { tasks });
-    this.#stops.push(() => jobs.stop());
+    this.stops.add('jobs', () => jobs.stop());
     await jobs.start();
     for (const service of services.filter((one) => one.roles.some((role) => config.roles.includes(role)))) {
       if (this.#isStopping) return;
       const running = await service.start(this.#ctx);
-      this.#stops.push(() => running.stop());
+      this.stops.add(service.name, () => running.stop());
     }
   }
 
@@ -268,7 +262,7 @@ class Work {
     this.#isStopping = true;
     // What is being started is stopped when it stands; why it failed is told by `start`.
     await this.#starting?.catch(() => undefined);
-    await stopAll(this.#stops, this.#ctx.runtime.log);
+    await this.stops.run(this.#ctx.runtime.log);
   }
 }
 

@@ -65,7 +65,7 @@ async function run(): Promise<void> {
     if (ending) return;
     ending = true;
     const late = setTimeout(() => {
-      log.error({}, 'daemon.drain_timed_out');
+      log.error({ waitsFor: daemon?.waitsFor() }, 'daemon.drain_timed_out');
       process.exit(1);
     }, drainMs);
     late.unref();
