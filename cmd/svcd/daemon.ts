@@ -51,8 +51,10 @@ import { Stops } from './stops.ts';
 const learnMs = 10_000;
 /** A machine that is off by so much should be set right: its log is. */
 const tellOffMs = 2_000;
-/** How long a daemon that stops waits for a database that says nothing, and for its answers, which another's lock may hold up: first, and from then on. */
-const databaseMs = { look: 1_000, silent: 5_000, first: 8_000, then: 2_000 } as const;
+/** How long a daemon that stops waits for a database that says nothing, and for an answer that another's lock may hold up: first, and in all. */
+const databaseMs = { look: 500, silent: 5_000, first: 8_000, all: 20_000 } as const;
+/** From then on for a part of the time that is left, however many wait one behind the other, and at least for so long. */
+const answersLeft = { part: 1 / 4, leastMs: 200 } as const;
 
 export interface Daemon {
   readonly url: string;
@@ -110,8 +112,10 @@ function boundDatabase(db: Database, log: Runtime['log']): () => void {
       log.warn({ silentMs: Math.round(silentMs) }, 'daemon.database_abandoned');
       return db.abandon();
     }
-    const { first, then } = databaseMs;
-    db.refuseLate(performance.now() - begun < first ? first : then);
+    const { first, all } = databaseMs;
+    const leftMs = begun + all - performance.now();
+    const { part, leastMs } = answersLeft;
+    db.refuseLate(leftMs > all - first ? first : Math.max(leastMs, leftMs * part));
     db.vital.query('select 1').then(
       () => (heardAt = performance.now()),
       // Silence is what was asked about.

@@ -44,7 +44,7 @@ export class Refusals {
 
   refuseLate(ms: number): void {
     const latest = performance.now() - ms;
-    for (const { refuse, since } of this.#open) if (since <= latest) refuse(new NoAnswer(`${ms} ms`));
+    for (const { refuse, since } of this.#open) if (since <= latest) refuse(new NoAnswer(`${Math.round(ms)} ms`));
   }
 
   /** What the work gives; undefined where it has not within so many milliseconds. Each statement comes by here: no race of promises. */
