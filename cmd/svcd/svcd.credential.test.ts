@@ -121,6 +121,9 @@ describe('a token in the place of something else', () => {
   it('is quoted by no apply, sync, validation or command', { timeout: 600_000 }, async () => {
     const home = await emptyHome();
     const file = join(path, '.svc', 'agents', 'a.yaml');
+    // The endpoint is there, and has another proof than what the places name.
+    const open = { path: '.svc/agents/k.yaml', content: hook('    auth: {kind: none}').replace('name: a', 'name: k') };
+    assert.equal((await api('endpoint', 'POST', 'P/apply', { files: [open] })).status, 200);
     await writeFile(file, base);
     assert.equal((await api('add', 'POST', 'P/repositories', { name: 'r', path, intervalSeconds: 3_600 })).status, 201);
     let runs = 1;
@@ -196,6 +199,8 @@ describe('a token in the place of something else', () => {
       ['PUT', 'P/secrets/s', { value: 'x', expiresAt: token }],
       ['POST', 'P/endpoints', { name: [token] }],
       ['POST', 'P/triggers/explain', { event: 'codehost.push', payload: token }],
+      ['POST', 'P/triggers/explain', { event: 'codehost.push', payload: {}, connection: token }],
+      ['POST', 'P/receivers', { name: 'x', kind: 'chat', connection: token, channel: 'C1' }],
       ['POST', 'P/apply', { files: token }],
       ['POST', 'P/apply', { files: [{ path: '.svc/agents/x.yaml', content: base }], context: token }],
       ['POST', 'P/apply', token],

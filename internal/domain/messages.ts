@@ -10,6 +10,7 @@ export const messagesTable = {
   noBinding: 'There is no such binding.',
   noEvent: 'There is no event {}.',
   noAgent: 'There is no agent {}.',
+  noConnection: 'There is no connection {}.',
   foreignCursor: 'The cursor was not made by this list; start again without one.',
   notJson: 'The body is not valid JSON.',
   notJsonType: 'The body must be application/json.',
@@ -19,6 +20,9 @@ export const messagesTable = {
   secretExpired: 'Secret has expired: {}',
 } as const;
 
-/** A message with its name put in. What looks like a credential stands where the name of a secret belongs, and is none. */
+/** Of what bodies and trees name, where somebody may write a credential in place of its name. */
+const references: ReadonlySet<string> = new Set(['noConnection', 'secretNotFound', 'secretExpired']);
+
+/** A message with its name put in. What looks like a credential stands where the name of something belongs, and is none. */
 export const messageOf = (key: keyof typeof messagesTable, name: string): string =>
-  messagesTable[key].replace('{}', () => (key.startsWith('secret') ? maskCredentials(name) : name));
+  messagesTable[key].replace('{}', () => (references.has(key) ? maskCredentials(name) : name));

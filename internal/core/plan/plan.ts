@@ -22,6 +22,7 @@ import {
   type Report,
   sortDiagnostics,
   toDiagnostic,
+  toldName,
 } from './stored.ts';
 import { planGenerated, type GeneratedPlan } from './generated.ts';
 import type {
@@ -143,7 +144,7 @@ function checkIdentity(agent: DesiredAgent, inTree: ReadonlySet<string>, facts: 
     resource: agent,
     path: ['identity'],
     code: 'identity-not-stored',
-    message: `Identity ${name} is neither in this tree nor stored in the project`,
+    message: `Identity ${toldName(name)} is neither in this tree nor stored in the project`,
     hint: 'Declare it inline on one agent, or correct the name.',
   });
 }

@@ -4,7 +4,7 @@
 import type { EnvMap, EventTrigger, Tool } from '../../domain/spec.ts';
 import { messageOf } from '../../domain/messages.ts';
 import { fitsNeed, toolNeeds } from '../../domain/tool-needs.ts';
-import type { Facts, Report } from './stored.ts';
+import { type Facts, type Report, toldName } from './stored.ts';
 import type { Desired, DesiredAgent, DesiredResource, PlanOptions, TriggerStatus } from './types.ts';
 import { injectionOutside, intersectHosts } from '../egress/egress.ts';
 
@@ -49,11 +49,11 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
   const hint = 'Add the connection, or set optional: true to skip the trigger until it is there.';
   if (connection?.provider === source) {
     // The key is left out: several keys share one `connection`, and one mistake is told once (docs/reference/compile.md#files).
-    const message = `Connection ${name} has no active grant, and ${source} events need one`;
+    const message = `Connection ${toldName(name)} has no active grant, and ${source} events need one`;
     report({ resource: at.agent, path, code: 'connection-inactive', message, hint });
   } else {
     const what = connection === undefined ? 'does not exist' : `is a ${connection.provider} connection`;
-    const message = `Connection ${name} ${what}; ${source} events need a ${source} connection`;
+    const message = `Connection ${toldName(name)} ${what}; ${source} events need a ${source} connection`;
     // One of another kind is there already: adding it, or waiting for it, changes nothing.
     const other =
       connection === undefined ? hint : `Name a ${source} connection, or leave connection out where there is one.`;
@@ -88,13 +88,14 @@ export function checkTool(facts: Facts, agent: DesiredResource, alias: string, t
     const fits = connection !== undefined && fitsNeed(connection, need);
     if (need.optional || (fits && connection.active)) continue;
     const path = ['tools', alias, ...need.path];
+    const name = toldName(need.connection);
     const hint = 'Add the connection, or set optional: true to go without the tool until it is there.';
     if (fits) {
-      const message = `Connection ${need.connection} has no active grant, and tool ${alias} needs it`;
+      const message = `Connection ${name} has no active grant, and tool ${alias} needs it`;
       report({ resource: agent, path, code: 'connection-inactive', message, hint });
     } else {
       const what = connection === undefined ? 'does not exist' : `is a ${connection.product} connection`;
-      const message = `Connection ${need.connection} ${what}; tool ${alias} needs one of provider ${need.provider}`;
+      const message = `Connection ${name} ${what}; tool ${alias} needs one of provider ${need.provider}`;
       const other = connection === undefined ? hint : `Name a connection of provider ${need.provider}.`;
       report({ resource: agent, path, code: 'connection-missing', message, hint: other });
     }
@@ -111,14 +112,15 @@ interface SecretAt {
 function checkSecret(facts: Facts, at: SecretAt, report: Report): void {
   if (facts.current.liveSecrets.has(at.name)) return;
   const expired = facts.current.expiredSecrets.has(at.name);
+  const name = toldName(at.name);
   report({
     resource: at.resource,
     path: at.path,
     code: 'secret-missing',
     message: expired ? messageOf('secretExpired', at.name) : messageOf('secretNotFound', at.name),
     hint: expired
-      ? `Write a new value with: svc secret set ${at.name}`
-      : `Set it with: svc secret set ${at.name} (in the project or the organization)`,
+      ? `Write a new value with: svc secret set ${name}`
+      : `Set it with: svc secret set ${name} (in the project or the organization)`,
   });
 }
 

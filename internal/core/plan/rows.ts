@@ -10,7 +10,7 @@ import {
   type HeartbeatTrigger,
   type Trigger,
 } from '../../domain/spec.ts';
-import { type Facts, type Report, rowKey } from './stored.ts';
+import { type Facts, type Report, rowKey, toldName } from './stored.ts';
 import { checkEndpointSecret, checkIdleExpiry, resolveTrigger } from './required.ts';
 import {
   type AgentsPlan,
@@ -234,7 +234,7 @@ export interface EndpointPlan {
 
 const authText = (auth: EndpointAuth): string => canonicalJson(auth as unknown as Json);
 const describe = (auth: EndpointAuth): string =>
-  auth.kind === 'none' ? 'none' : `${auth.kind} with secretRef ${auth.secretRef}`;
+  auth.kind === 'none' ? 'none' : `${auth.kind} with secretRef ${toldName(auth.secretRef)}`;
 
 /** The first auth that the tree declares for each endpoint; compile has refused two that differ. */
 function declaredAuth(webhooks: readonly WebhookAt[]): Map<string, EndpointAuth> {

@@ -136,19 +136,19 @@ function makerOf(desired: Placed, resource: Resource): Resource | undefined {
   return desired.resources.find((item) => item.kind === 'Agent' && item.spec[field] === resource.name);
 }
 
-/**
- * A problem as the outside sees it (docs/reference/repositories.md#ownership), without what looks like a credential: somebody
- * may have written one where the name of a secret or of a connection belongs.
- */
+/** As messages tell the name of what an agent names: somebody may have written a credential in its place. */
+export const toldName = maskCredentials;
+
+/** A problem as the outside sees it (docs/reference/repositories.md#ownership). */
 export function toDiagnostic(desired: Placed, problem: ResourceProblem): Diagnostic {
   const path = maskCredentials(printSteps(problem.path));
   return {
     severity: problem.severity ?? 'error',
     code: problem.code,
-    message: maskCredentials(problem.message),
+    message: problem.message,
     ...findPlace(desired, problem),
     ...(path === '' ? {} : { path }),
-    ...(problem.hint === undefined ? {} : { hint: maskCredentials(problem.hint) }),
+    ...(problem.hint === undefined ? {} : { hint: problem.hint }),
   };
 }
 

@@ -10,6 +10,7 @@ import type { Delivery, NamedEvent } from '../../domain/delivery.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
+import { messageOf } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 
 export interface RawDelivery {
@@ -26,7 +27,7 @@ export type Named = { readonly ignored: string } | { readonly event: NamedEvent;
 export async function nameDelivery(ctx: FlowContext, project: ProjectRef, given: RawDelivery): Promise<Named> {
   const connection = await connectionByName(ctx.db, project.id, given.connection);
   if (connection === undefined) {
-    throw new Fault('not_found', 'connection-not-found', `There is no connection ${given.connection}.`);
+    throw new Fault('not_found', 'connection-not-found', messageOf('noConnection', given.connection));
   }
   const delivery = await normalized(ctx, connection, given);
   if (delivery.kind === 'malformed') throw new Fault('invalid', 'invalid-body', delivery.reason);

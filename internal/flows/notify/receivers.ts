@@ -14,6 +14,7 @@ import {
 import { connectionByName } from '../../adapters/store/secrets/credentials.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Condition } from '../../domain/notification.ts';
 import { messagesTable } from '../../domain/messages.ts';
@@ -52,7 +53,8 @@ async function check(ctx: FlowContext, sql: Sql, projectId: string, row: Receive
   if (row.url !== null || row.sealed !== null) throw invalid('url, secret: only of kind webhook');
   if (row.connection === null || row.channel === null) throw invalid('connection, channel: a chat receiver needs both');
   const connection = await connectionByName(sql, projectId, row.connection);
-  if (connection?.provider !== 'chat') throw invalid(`connection: there is no chat connection ${row.connection}`);
+  const named = maskCredentials(row.connection);
+  if (connection?.provider !== 'chat') throw invalid(`connection: there is no chat connection ${named}`);
 }
 
 function sealedKey(ctx: FlowContext, project: ProjectRef, name: string, secret: string) {

@@ -134,7 +134,7 @@ async function explainAsked(
 
 async function connectionNamed(tx: RoutingTx, name: string): Promise<string> {
   const found = await findConnection(tx, tx.projectId, name);
-  if (found === undefined) throw new Fault('not_found', 'connection-not-found', `There is no connection ${name}.`);
+  if (found === undefined) throw new Fault('not_found', 'connection-not-found', messageOf('noConnection', name));
   return found.id;
 }
 
