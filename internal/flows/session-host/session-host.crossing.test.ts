@@ -48,7 +48,9 @@ async function meets<T>(write: (sql: Sql) => Promise<unknown>, act: () => Promis
     await write(tx);
     acting = act();
     await eventually('it waits', async () => {
-      const { rows } = await db.query('select from pg_locks where not granted');
+      const { rows } = await db.query(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      );
       return rows.length > 0;
     });
   });

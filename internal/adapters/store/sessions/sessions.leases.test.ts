@@ -353,7 +353,8 @@ test('a request that is asked as the one before is closed keeps its session wait
     assert.equal(await askPermission(tx, lease, { id: two, title: 'two', request: {}, now }), true);
     closing = t.db.tx((other) => closePermission(other, lease, one, now));
     const waits = async (): Promise<boolean> =>
-      (await t.db.query('select from pg_locks where not granted')).rows.length > 0;
+      (await t.db.query(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`))
+        .rows.length > 0;
     while (!(await waits())) await sleep(10);
   });
   await closing;
