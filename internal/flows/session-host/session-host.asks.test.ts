@@ -180,8 +180,17 @@ describe('a session and its money', () => {
 
   it('is stopped at a cap that its turn passes, keeps its message, and goes on when the cap is raised', async () => {
     await capped({ maxPerSessionUsd: '30' });
-    const session = await bench.start('spender', '!model first\n!sleep 30000');
+    const leaves = '!exec for n in 1 2 3 4 5 6; do echo $n > $SVC_ARTIFACTS/$n; done';
+    const session = await bench.start('spender', `${leaves}\n!model first\n!sleep 30000`);
     const blocked = await bench.until(session, isBlocked);
+    await eventually('nothing of it runs', () => processesOf(session).length === 0);
+    const left = async (): Promise<number> =>
+      ((await bench.daemon.api('GET', `P/sessions/${session}/files`)).body['items'] as unknown as unknown[]).length;
+    await eventually(
+      'what it left is kept, though it goes on when there is money',
+      async () => (await left()) === 6,
+      20_000,
+    );
     assert.match(blocked.reason ?? '', /^Spend cap reached: maxPerSessionUsd allows 30 USD for the session/);
     assert.deepEqual(blocked.body['inbox'], { pending: 1, inFlight: 0, done: 0, failed: 0 });
     assert.equal(blocked.body['usage']?.['costUsd'], '30');

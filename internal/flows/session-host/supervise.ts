@@ -6,6 +6,7 @@ import {
   type Lease,
   renewLeases,
   heldLeases,
+  leaveBlocked,
   suspendLeases,
   type Wait,
   waitAgain,
@@ -271,10 +272,7 @@ export class Supervisor {
     if (error instanceof ProgramMissing) return this.#awaitHere(session, error.message, error.waitsFor);
     if (error instanceof Fault && isOfMasterKey(error.code)) return this.#awaitHere(session, error.message, 'key');
     if (error instanceof EngineError) return this.#engineFailed(session, error);
-    if (error instanceof Capped) {
-      await this.#awaitRoom(session, error.message);
-      return { kind: 'gone' };
-    }
+    if (error instanceof Capped) return this.#awaitRoom(session, error.message);
     if (error instanceof Parked) return { kind: 'failed', reason: error.message };
     const reason = mask.apply(failureText(error));
     log.warn({ sessionId: session.sessionId, reason }, 'session.launch_failed');
@@ -313,10 +311,14 @@ export class Supervisor {
   }
 
   /** One that has not begun stays in the queue and says what it waits for; one that has is blocked. Upkeep ends both waits. */
-  async #awaitRoom(session: ClaimedSession, reason: string): Promise<void> {
-    if (session.harnessSession !== null) return void (await blockSession(this.#ctx.db, session, reason));
+  async #awaitRoom(session: ClaimedSession, reason: string): Promise<ConversationEnd> {
+    if (session.harnessSession !== null) {
+      await blockSession(this.#ctx.db, session, reason);
+      return { kind: 'blocked' };
+    }
     const retryAt = new Date(this.#ctx.runtime.now().getTime() + cappedMs);
     await waitAgain(this.#ctx.db, session, { reason, waitsFor: 'cap', retryAt, failures: session.failures });
+    return { kind: 'gone' };
   }
 
   async #after(session: ClaimedSession, end: ConversationEnd, failuresBefore: number): Promise<void> {
@@ -324,6 +326,7 @@ export class Supervisor {
     // A daemon that stops waits for no database: the lease lapses by itself.
     if (end.kind === 'drained') await suspendLeases(db, [session], 'its daemon was stopped', true);
     if (end.kind === 'unloaded') await withRetry(() => unloadSession(db, session));
+    if (end.kind === 'blocked') await withRetry(() => leaveBlocked(db, session));
     if (end.kind === 'failed') await withRetry(() => this.#fail(session, end.reason));
     if (end.kind === 'relaunch') await withRetry(() => this.#relaunch(session, end, failuresBefore));
   }

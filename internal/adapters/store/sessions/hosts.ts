@@ -259,15 +259,25 @@ export async function forgetSandbox(sql: Sql, lease: Lease): Promise<void> {
   ]);
 }
 
-/** Blocks a session until money is there again; its host gives it up. */
+/**
+ * Blocks a session until money is there again. It is its host's until that has kept what the session leaves, and lets go of it
+ * (`leaveBlocked`): nobody takes it up before.
+ */
 export async function blockSession(sql: Sql, lease: Lease, reason: string): Promise<boolean> {
   const { rowCount } = await sql.query(
-    `update svc.sessions set state = 'blocked', reason = $3::text, leased_by = null, lease_until = null,
-         token_hash = null, epoch = epoch + 1
-       where id = $1::uuid and epoch = $2::bigint and live`,
+    `update svc.sessions set state = 'blocked', reason = $3::text where id = $1::uuid and epoch = $2::bigint and live`,
     [lease.sessionId, lease.epoch, storable(reason)],
   );
   return rowCount > 0;
+}
+
+/** Lets go of a session that is blocked. */
+export async function leaveBlocked(sql: Sql, lease: Lease): Promise<void> {
+  await sql.query(
+    `update svc.sessions set leased_by = null, lease_until = null, token_hash = null, epoch = epoch + 1
+      where id = $1::uuid and epoch = $2::bigint and live and state = 'blocked'`,
+    [lease.sessionId, lease.epoch],
+  );
 }
 
 export interface BlockedSession {
@@ -286,7 +296,7 @@ export async function blockedSessions(sql: Sql, after: string | null, limit: num
   const from = `id > coalesce($2::uuid, '${'0'.repeat(32)}'::uuid) order by id limit $1::int`;
   const { rows } = await sql.query<BlockedSession>(
     `with page as materialized (
-       (select * from svc.sessions where state = 'blocked' and ${from})
+       (select * from svc.sessions where state = 'blocked' and leased_by is null and ${from})
        union all (select * from svc.sessions where waits_for = 'cap' and live and ${from})
        order by id limit $1::int)
      select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent, r.spec
@@ -306,7 +316,7 @@ export async function unblockSessions(sql: Sql, ids: readonly string[]): Promise
          state = case when state = 'queued' then state
            when exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending')
            then 'suspended' else 'idle' end
-      where id = any($1::uuid[]) and (state = 'blocked' or (state = 'queued' and waits_for = 'cap'))`,
+      where id = any($1::uuid[]) and leased_by is null and (state = 'blocked' or (state = 'queued' and waits_for = 'cap'))`,
     [ids],
   );
 }
