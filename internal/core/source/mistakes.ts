@@ -1,5 +1,5 @@
-// What an author meant by text that YAML reads otherwise: a template that begins with braces, and a key that is indented too
-// far below a key that has its value already. Both are judged on the lines of the text, near the place of the error.
+// What an author meant by text that YAML reads otherwise: a template that begins with braces, a key that is indented too
+// far below a key that has its value already, and what git left of a conflict. All are judged on the lines of the text.
 
 export interface Mistake {
   readonly message: string;
@@ -147,8 +147,32 @@ function spacelessDash(key: string, start: number): Mistake {
   return { message, hint, start, end: start + key.length };
 }
 
+/** Where the line begins that does so with `mark`, from `at` on; -1 for none. */
+function lineWith(text: string, mark: string, at: number): number {
+  const isFirst = at === 0 && text.startsWith(mark);
+  const found = isFirst ? -1 : text.indexOf(`\n${mark}`, at);
+  return isFirst ? 0 : found === -1 ? -1 : found + 1;
+}
+
+/** The first line of a conflict that git wrote into the file, and that nobody resolved. */
+function conflict(text: string): Mistake | null {
+  const start = lineWith(text, '<<<<<<< ', 0);
+  const middle = start === -1 ? -1 : lineWith(text, '=======', start);
+  if (middle === -1 || lineWith(text, '>>>>>>> ', middle) === -1) return null;
+  return {
+    message: 'A conflict of a merge stands here, which is not resolved',
+    hint: 'Keep what is meant of its sides, and remove the lines that begin with <<<<<<<, ======= or >>>>>>>.',
+    start,
+    end: start + lineAt(text, start).length,
+  };
+}
+
 /** What was meant where the library complains so of what stands at `start`; null where nobody can tell. */
 export function meantBy(text: string, code: string, start: number): Mistake | null {
+  return conflict(text) ?? meantNear(text, code, start);
+}
+
+function meantNear(text: string, code: string, start: number): Mistake | null {
   switch (code) {
     case 'BLOCK_AS_IMPLICIT_KEY':
     case 'MULTILINE_IMPLICIT_KEY':
