@@ -15,6 +15,8 @@ const pngMagic = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** `IHDR` as the type of the first chunk, which the format requires. */
 const ihdr = [0x49, 0x48, 0x44, 0x52];
 const pngHeaderBytes = 33;
+/** What git holds in place of a file that LFS keeps elsewhere, whatever lies in a checkout. */
+const lfsPointer = [...'version https://git-lfs.github.com/spec/'].map((char) => char.charCodeAt(0));
 
 /** The image, or null where the bytes are neither a PNG nor a JPEG with a frame. */
 export function readImage(bytes: Uint8Array): AvatarImage | null {
@@ -27,6 +29,8 @@ export function avatarProblem(bytes: Uint8Array): string | null {
   if (bytes.length === 0) return 'is empty';
   if (bytes.length > avatarBytesMax) return `has ${bytes.length} bytes; at most 2 MiB are accepted`;
   const image = readImage(bytes);
+  if (image === null && startsWith(bytes, lfsPointer, 0))
+    return 'is a pointer of Git LFS; commit the image itself, which is not fetched from there';
   if (image === null) return 'is not a PNG or JPEG image';
   const { width, height } = image;
   if (width !== height) return `is ${width}x${height} pixels; it must be square`;
