@@ -15,6 +15,22 @@ export async function* chunksOf(body: Readable): AsyncGenerator<Uint8Array> {
   }
 }
 
+const beginningBytes = 65_536;
+
+/** What a body that is not git's begins with; as much of it as came, where it breaks off. */
+export async function beginningOf(body: Readable): Promise<string> {
+  let text = '';
+  try {
+    for await (const chunk of chunksOf(body)) {
+      text += Buffer.from(chunk).toString('latin1');
+      if (text.length >= beginningBytes) break;
+    }
+  } catch {
+    return text;
+  }
+  return text;
+}
+
 function takeRest(body: Readable): void {
   const timer = setTimeout(() => body.destroy(), rest.ms);
   timer.unref();

@@ -6,7 +6,7 @@ import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
 import { retryAfterOf } from '../../base/net/retry-after.ts';
-import { chunksOf } from './answer-body.ts';
+import { beginningOf, chunksOf } from './answer-body.ts';
 import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, tooLarge } from './types.ts';
 import type { GitObject } from './objects.ts';
 import { inPieces, PackBytes } from './pack-bytes.ts';
@@ -171,11 +171,12 @@ export class GitHttp {
         .split(';')[0]
         ?.trim() ?? '';
     if (contentType !== expected || response.headers['content-encoding'] !== undefined) {
-      await response.body.dump({ limit: 65_536 }).catch(() => undefined);
-      throw new RepoCondition(
-        'not-found',
-        `${this.#base.host} does not answer as a git server there: check the address`,
-      );
+      // What git's own client reads from a server without git: a list of refs as a file.
+      const isFile = /^[0-9a-f]{40,64}\trefs\//.test(await beginningOf(response.body));
+      const why = isFile
+        ? 'serves the files of a repository, with no git behind them: serve it by git http-backend or the like'
+        : 'does not answer as a git server there: check the address';
+      throw new RepoCondition('not-found', `${this.#base.host} ${why}`);
     }
     return { contentType, body: this.#counted(chunksOf(response.body), signal) };
   }

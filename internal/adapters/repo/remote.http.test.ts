@@ -86,6 +86,21 @@ test('an old server that answers with an error what it does not understand is as
   await assert.rejects(remote(t, url).resolve(), condition('unreachable', /500/));
 });
 
+test('a server that has the files of a repository and no git behind them is told so', async (t) => {
+  const { repo, server, url } = await served(t);
+  const commit = await repo.commit(agents);
+  server.fault = ({ method }) =>
+    method === 'POST'
+      ? { kind: 'status', status: 405 }
+      : {
+          kind: 'status',
+          status: 200,
+          headers: { 'content-type': 'text/plain' },
+          body: `${commit}\trefs/heads/main\n`,
+        };
+  await assert.rejects(remote(t, url).resolve(), condition('not-found', /serves the files of a repository/));
+});
+
 test('a server that does not answer, goes quiet or takes too long is unreachable, and a cancelled call ends as cancelled', async (t) => {
   const { repo, server, url } = await served(t);
   await repo.commit(agents);
