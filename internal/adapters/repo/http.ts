@@ -251,8 +251,9 @@ function redirectTarget(from: URL, location: string | string[] | undefined): URL
   if (url.username !== '' || url.password !== '')
     throw moved(clean, 'the repository redirects to an address with credentials');
   const allowed = url.origin === from.origin || (url.protocol === 'https:' && from.protocol === 'https:');
-  if (!allowed) throw moved(clean, 'the repository redirects to another, unprotected place');
-  return url;
+  if (allowed) return url;
+  if (url.protocol === 'https:') throw moved(clean, 'the repository redirects to https; give that address instead');
+  throw moved(clean, 'the repository redirects to another, unprotected place');
 }
 
 function moved(to: URL, why: string): RepoCondition {

@@ -158,6 +158,7 @@ test('only discovery is redirected, a host that knows nothing of the rest is fol
 
 const badPlaces: readonly (readonly [string, string])[] = [
   ['http://127.0.0.1:9/r.git/info/refs?service=git-upload-pack', 'unprotected'],
+  ['https://127.0.0.1:9/r.git/info/refs?service=git-upload-pack', 'give that address'],
   ['file:///etc/passwd', 'not a repository'],
   ['/login', 'not a repository'],
   ['http://user:pw@127.0.0.1:9/r.git/info/refs?service=git-upload-pack', 'credentials'],
