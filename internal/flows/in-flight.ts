@@ -55,14 +55,18 @@ export function takeOff(ctx: FlowContext, kind: OutboundKind, flight: Flight): v
   flight.over.then(land, land);
 }
 
-/** How many a claim of that kind may take, `batch` at most, and the projects (ids) whose it leaves alone. */
+/**
+ * How many a claim of that kind may take, `batch` at most, and none where the daemon stops; and the projects (ids) whose it
+ * leaves alone.
+ */
 export function roomFor(
   ctx: FlowContext,
   kind: OutboundKind,
   batch: number,
 ): { readonly limit: number; readonly busy: readonly string[] } {
   const pending = [...flightsOf(ctx, kind)].flatMap((flight) => [...flight.pending.values()]);
-  return { limit: Math.max(0, Math.min(batch, flightMax - pending.length)), busy: [...new Set(pending)] };
+  const limit = isLanding(ctx) ? 0 : Math.max(0, Math.min(batch, flightMax - pending.length));
+  return { limit, busy: [...new Set(pending)] };
 }
 
 /** The daemon stops: what waits in a flight for its turn is not begun any more. */

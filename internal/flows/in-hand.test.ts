@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon } from '../base/testkit/daemon.ts';
-import { land, landed } from './in-flight.ts';
+import { land, landed, roomFor } from './in-flight.ts';
 import { type InHandWork, processInHand, WorkGate } from './in-hand.ts';
 
 test('of two that are tried alone one comes after the other, though the first takes so long that others are let in', async () => {
@@ -143,7 +143,10 @@ test('a turn waits for none that is tried alone at a server that swallows, and a
     silent[0].resolve();
     while (told.length < 2) await sleep(20);
     assert.deepEqual(told, ['sick-0', 'sick-1']);
+    assert.equal(roomFor(daemon.ctx, 'look', 20).limit, 20);
     land(daemon.ctx);
+    // A loop that is stopped after others would take again and again what it gives back at once, and wear it out.
+    assert.equal(roomFor(daemon.ctx, 'look', 20).limit, 0);
     silent[1].resolve();
     await landed(daemon.ctx);
     assert.deepEqual(told, ['sick-0', 'sick-1']);
