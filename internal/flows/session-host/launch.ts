@@ -71,7 +71,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const { ctx, ports, session, signal, mask } = of;
   const facts = await readLaunchFacts(ctx.db, session.sessionId);
   if (facts === undefined) throw new Fault('unprocessable', 'revision-gone', 'The agent revision is gone.');
-  const { spec, environment } = facts;
+  const { spec, environment, project } = facts;
   if (environment === null) {
     throw new Fault('unprocessable', 'environment-gone', `Environment ${spec.environment} is not there any more.`);
   }
@@ -92,7 +92,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const results = new ResultCollector(ctx, { session, sandbox, mounts: spec.mounts, mask });
   let isKept = false;
   // Before the sandbox is stopped, and after its harness is.
-  of.stops.push(() => (isKept ? keepWork(ctx, { session, project: facts.project, sandbox }) : undefined));
+  of.stops.push(() => (isKept ? keepWork(ctx, { session, project, sandbox, isLast: signal.aborted }) : undefined));
   of.stops.push(() => (of.progress.isStopped ? undefined : results.now()));
   ports.places.set(session.sessionId, placeOf({ ...stage, cwd, mask }));
   of.stops.push(() => void ports.places.delete(session.sessionId));

@@ -1,6 +1,7 @@
 // The work of several projects that is kept at once, of which one's takes its time.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openSandboxes, type Sandbox } from '../../adapters/sandbox/sandbox.ts';
@@ -36,10 +37,10 @@ test('what a session leaves is kept at once, though those of another project tak
       host: { PATH: process.env['PATH'] ?? '' },
     });
     const sandboxes = await Promise.all(sessions.map((id) => provider.create({ id })));
-    const keep = (sandbox: Sandbox, projectId: string): Promise<void> => {
+    const keep = (sandbox: Sandbox, projectId: string, isLast = false): Promise<void> => {
       stops.push(() => sandbox.stop());
       const session = { sessionId: sandbox.id, epoch: own.epoch } as unknown as ClaimedSession;
-      return keepWork(bench.daemon.ctx, { session, project: { id: projectId, orgId: own.orgId }, sandbox });
+      return keepWork(bench.daemon.ctx, { session, project: { id: projectId, orgId: own.orgId }, sandbox, isLast });
     };
     const last = sandboxes.pop();
     assert.ok(last);
@@ -61,6 +62,14 @@ test('what a session leaves is kept at once, though those of another project tak
     );
     for (const stop of stops) await stop();
     await Promise.all(slow);
+    // A daemon that stops has one time for all that it keeps: those that wait for others have it with them.
+    const left = await Promise.all(sandboxes.map(() => provider.create({ id: randomUUID() })));
+    for (const one of left) one.spawn = sleeping(one);
+    const stopped = performance.now();
+    await Promise.all(left.map((one) => keep(one, own.id, true)));
+    const allMs = performance.now() - stopped;
+    for (const one of left) await one.stop();
+    assert.ok(allMs < 25_000, `all after ${Math.round(allMs)} ms`);
   } finally {
     await bench.stop();
     await owner.stop();

@@ -32,7 +32,7 @@ import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
 import { PieceSpool } from './piece-spool.ts';
 
 const pieceBytes = 1024 * 1024;
-/** A daemon that stops waits no longer for one. */
+/** For one, and for all that a daemon keeps when it stops. */
 const keepMs = 20_000;
 /** Archives that are made at a time; one place is left for the work of other projects. */
 const atOnce = createLimiter(4, 3);
@@ -56,14 +56,22 @@ class TooLarge extends Error {}
 /** Keeps what a sandbox holds, in place of what was kept before. Says in the log where it could not, and why. */
 export async function keepWork(
   ctx: FlowContext,
-  of: { readonly session: ClaimedSession; readonly project: Where; readonly sandbox: Sandbox },
+  of: {
+    readonly session: ClaimedSession;
+    readonly project: Where;
+    readonly sandbox: Sandbox;
+    /** The daemon stops: the wait for one's turn counts. */
+    readonly isLast?: boolean;
+  },
 ): Promise<void> {
   const { maxMB } = limitsOf(ctx);
   if (!keepsWork(ctx)) return;
   const { sessionId } = of.session;
   const began = performance.now();
   try {
-    const bytes = await atOnce(of.project.id, () => keep(ctx, of, maxMB * 1024 * 1024, AbortSignal.timeout(keepMs)));
+    const last = of.isLast === true ? { signal: AbortSignal.timeout(keepMs) } : undefined;
+    const act = () => keep(ctx, of, maxMB * 1024 * 1024, last?.signal ?? AbortSignal.timeout(keepMs));
+    const bytes = await atOnce(of.project.id, act, last);
     if (bytes === undefined) return;
     ctx.runtime.log.info({ sessionId, bytes, ms: Math.round(performance.now() - began) }, 'session.work_kept');
   } catch (error) {
