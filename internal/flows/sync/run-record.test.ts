@@ -43,6 +43,40 @@ describe('the row of a run', () => {
     assert.deepEqual(runs, [other, word(first['id'])]);
   });
 
+  it('stands aside for what another daemon has, or has seen, meanwhile: which of the two commits is the newer it does not know', async () => {
+    const repo = await bench.repository('late');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('late-a') });
+    const first = await bench.watch('late');
+    const { ctx } = bench.daemon;
+    const { rows } = await ctx.db.query<{ id: string }>(`select id from svc.repositories where name = 'late'`);
+    const read = await repositoryById(ctx.db, rows[0]?.id ?? '');
+    assert.ok(read);
+    const subject = { commit: 'c'.repeat(40), hash: 'h'.repeat(64), inputs: {} };
+    const opening = async (reason: 'poll' | 'resync'): Promise<string> => {
+      const run = new RunRecord({ ctx, repository: read, reason, request: { kind: 'sync' }, taken: null });
+      return run.open(subject).then(
+        () => 'opened',
+        (error: unknown) => (error instanceof RunConflict ? error.verdict : String(error)),
+      );
+    };
+    const now = ctx.runtime.now();
+    const [theirs, them] = [ctx.runtime.uuid(), ctx.runtime.uuid()];
+    await ctx.db.tx(async (tx) => {
+      // A daemon that is there, so that nobody takes over from it.
+      await tx.query(`insert into svc.daemons (id, roles, host, pid) values ($1::uuid, '{}', 'elsewhere', 1)`, [them]);
+      const common = { projectId: read.projectId, repositoryId: read.id, repositoryName: 'late', daemonId: them };
+      await insertRun(tx, { ...common, id: theirs, commit: 'd'.repeat(40), reason: 'poll', startedAt: now });
+    });
+    assert.deepEqual([await opening('poll'), await opening('resync')], ['wait', 'wait']);
+    await ctx.db.tx(async (tx) => {
+      await moveRun(tx, theirs, { status: 'applied' }, now);
+      await updateState(tx, read.id, { seenCommit: 'd'.repeat(40) }, now);
+    });
+    assert.deepEqual([await opening('poll'), await opening('resync')], ['wait', 'wait']);
+    const runs = (await runsOf(bench.daemon, 'late')).map((one) => word(one['id']));
+    assert.deepEqual(runs, [theirs, word(first['id'])]);
+  });
+
   it('has its long lists copied from the run that had the same, and written again where that is gone', async () => {
     const { ctx } = bench.daemon;
     const { rows } = await ctx.db.query<{ id: string }>('select id from svc.projects limit 1');

@@ -58,7 +58,7 @@ export class LostOwnership extends Error {
   }
 }
 
-/** Another run of the repository stands in the way: of the same commit (`leave`), or one that has not looked yet. */
+/** Another run of the repository stands in the way: of the same commit (`leave`), or one that cannot be judged yet. */
 export class RunConflict extends Error {
   readonly verdict: 'leave' | 'wait';
 
@@ -156,8 +156,8 @@ export class RunRecord {
   }
 
   /**
-   * Opens the run, superseding one of another commit or of older settings. Throws `RunConflict` where the one under way
-   * will do, or cannot be judged yet. Does nothing where it is open.
+   * Opens the run, superseding one of another commit or of older settings that this daemon has in hand. Throws `RunConflict`
+   * where the one under way will do, or cannot be judged yet. Does nothing where it is open.
    */
   async open(subject: RunSubject): Promise<void> {
     if (this.#id !== null) return;
@@ -177,17 +177,15 @@ export class RunRecord {
     const running = await runningRun(tx, repository.id);
     const fresh = await repositoryById(tx, repository.id);
     if (fresh === undefined) throw new LostOwnership();
-    // Somebody else has seen this commit to its end since the row was read.
-    const { state } = fresh;
-    const isDone = state.seenCommit !== repository.state.seenCommit || state.seenHash !== repository.state.seenHash;
-    const isAutomatic = reason !== 'manual' && reason !== 'resync';
-    if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === subject.hash)
-      throw new RunConflict('leave');
+    if (reason !== 'manual') this.#requireUnseen(fresh, subject);
     if (running !== undefined) {
       const generation = Number(running.inputs['generation'] ?? 0);
       const seen = { commit: running.commit, generation };
       const verdict = compareRuns({ running: seen, commit: commit ?? '', generation: repository.generation });
-      if (verdict !== 'supersede') throw new RunConflict(verdict);
+      // What waits for a daemon was asked for by a person behind this look, whatever commit it is to come to; and whose look is
+      // the later one is not known of what another daemon has.
+      const isOurs = running.daemonId === ctx.daemonId;
+      if (verdict !== 'supersede' || !isOurs) throw new RunConflict(verdict === 'leave' ? 'leave' : 'wait');
       const detail = `superseded by commit ${commit ?? 'unknown'}`;
       await moveRun(tx, running.id, { status: 'superseded', detail }, now);
     }
@@ -204,6 +202,16 @@ export class RunRecord {
       inputs: subject.inputs,
     });
     return id;
+  }
+
+  /** Throws `RunConflict` where somebody else has seen a commit to its end since the row was read: an older one is no news. */
+  #requireUnseen({ state }: Repository, { commit, hash }: RunSubject): void {
+    const { repository, reason } = this.#origin;
+    const isDone = state.seenCommit !== repository.state.seenCommit || state.seenHash !== repository.state.seenHash;
+    if (!isDone) return;
+    const isThis = state.seenCommit === commit && state.seenHash === hash;
+    if (!isThis) throw new RunConflict('wait');
+    if (reason !== 'resync') throw new RunConflict('leave');
   }
 
   /** The transaction that opened it has committed. */
