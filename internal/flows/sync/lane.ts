@@ -2,6 +2,7 @@
 // wait for a server. What is newer ends what is older, as long as that has not begun to change anything; what may not be
 // ended is followed. Which repositories these are, the claims below say.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource } from '../../adapters/repo/types.ts';
@@ -20,7 +21,6 @@ import {
   type OrphanedRun,
   orphanedRuns,
   ownRuns,
-  pollIn,
   pollsDue,
   releaseClaims,
   staggerPolls,
@@ -33,9 +33,9 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
 import type { CatalogPorts, SyncPorts } from '../ports.ts';
 import { Superseded, runSync, type SyncOutcome } from './run.ts';
-import type { SyncRequest } from './run-record.ts';
 import { HostHealth, openRepository } from './source.ts';
 import { type SyncTask, takeTask } from './task.ts';
+import { behind, type Following, following, lookBeside, relation } from './wishes.ts';
 
 /** At a time; what waits for its server's budget counts. */
 const syncsMax = 2_048;
@@ -55,36 +55,8 @@ interface InHand {
   isApplying: boolean;
   /** What is wanted next, the latest. */
   next: DueRepository | undefined;
-}
-
-/** What a wish does to the sync of its repository that is under way. */
-export function relation(
-  wish: Pick<DueRepository, 'reason' | 'isAsked' | 'hint'>,
-  now: {
-    readonly commit: string | null;
-    /** Null: nobody knows yet, and nothing has been read. */
-    readonly kind: SyncRequest['kind'] | null;
-    readonly isApplying: boolean;
-    readonly sinceMs: number;
-    readonly limitMs: number;
-  },
-): 'drop' | 'follow' | 'end' {
-  // Its turn came while it is being looked at.
-  if (!wish.isAsked && wish.reason === 'poll') return 'drop';
-  // The commit that somebody speaks of is the one that is being synced.
-  if (wish.reason === 'push' && wish.hint !== null && wish.hint === now.commit) return 'drop';
-  if (now.isApplying || wish.reason === 'watch' || wish.reason === 'resync') return 'follow';
-  // The delivery may be a late one, of the very commit that the rollback leaves: the sync for it would find nothing to do.
-  if (wish.reason === 'push' && (now.kind === 'rollback' || now.kind === null)) return 'follow';
-  // However often somebody pushes, a read gets its time now and then.
-  if (wish.reason === 'push' && now.sinceMs > now.limitMs) return 'follow';
-  return 'end';
-}
-
-/** Of two wishes for what comes next, the one that does what both ask for: the later, where neither does more than a look. */
-export function following<W extends Pick<DueRepository, 'reason'>>(waiting: W | undefined, later: W): W {
-  const rank = ({ reason }: W): number => (reason === 'manual' ? 2 : reason === 'resync' ? 1 : 0);
-  return waiting !== undefined && rank(waiting) > rank(later) ? waiting : later;
+  /** What is to be looked for behind it, should it or what is wanted next repeat what is stored, and read nothing. */
+  look: DueRepository | undefined;
 }
 
 export class SyncLane {
@@ -141,7 +113,7 @@ export class SyncLane {
   start(due: DueRepository): void {
     this.#health.hear(due);
     const present = this.#inHand.get(due.id);
-    if (present === undefined) return this.#begin(due, performance.now());
+    if (present === undefined) return this.#begin({ due }, performance.now());
     const { task, isApplying, since } = present;
     const now = {
       commit: task?.run.commit ?? null,
@@ -153,9 +125,12 @@ export class SyncLane {
     const what = relation(due, now);
     if (what === 'drop') return;
     present.next = following(present.next, due);
+    const look = due.reason === 'manual' ? lookBeside(due) : due;
+    if (look !== undefined) present.look = following(present.look, look);
     if (what !== 'end') return;
     // A push may find the commit that is applied already: what was to be compared anew still is.
     if (present.due.reason === 'resync') present.next = following(present.due, present.next);
+    if (present.due.reason !== 'manual') present.look = following(present.due, present.look ?? present.due);
     present.ending.abort(new Superseded(due));
   }
 
@@ -170,26 +145,47 @@ export class SyncLane {
     await releaseClaims(this.#ctx.db, this.#ctx.daemonId, this.takeDone().done).catch(() => undefined);
   }
 
-  #begin(due: DueRepository, since: number): void {
+  #begin({ due, look = lookBeside(due) }: Following, since: number): void {
     const ending = new AbortController();
-    const present: InHand = { due, ending, since, task: undefined, isApplying: false, next: undefined };
+    const present: InHand = { due, ending, since, task: undefined, isApplying: false, next: undefined, look };
     this.#inHand.set(due.id, present);
-    let isBroken = false;
-    const running = this.#sync(due, present)
-      .catch((error: unknown) => {
-        isBroken = true;
-        this.#log.error({ err: error, repositoryId: due.id }, 'repo.sync_broke');
-      })
-      .finally(() => {
-        this.#running.delete(running);
-        this.#inHand.delete(due.id);
-        // The table may hold it for a while (see `Roster`), and what it was about is large.
-        present.task = undefined;
-        this.#done.set(due.id, isBroken || this.#done.get(due.id) === true);
-        if (present.next === undefined || this.#draining.signal.aborted) return;
-        this.#begin(present.next, ending.signal.aborted ? since : performance.now());
-      });
+    const running = this.#toItsEnd(present).finally(() => this.#running.delete(running));
     this.#running.add(running);
+  }
+
+  /** One sync, and the beginning of what comes behind it. */
+  async #toItsEnd(present: InHand): Promise<void> {
+    const { due, ending, since } = present;
+    let isBroken = false;
+    try {
+      await this.#sync(due, present);
+    } catch (error) {
+      isBroken = true;
+      this.#log.error({ err: error, repositoryId: due.id }, 'repo.sync_broke');
+    }
+    this.#inHand.delete(due.id);
+    this.#done.set(due.id, isBroken || this.#done.get(due.id) === true);
+    const { next: wanted, look, task } = present;
+    // The table may hold it for a while (see `Roster`), and what it was about is large.
+    present.task = undefined;
+    const next = behind({ due, kind: task?.request.kind ?? null, next: wanted, look });
+    if (next === undefined) return;
+    if (this.#draining.signal.aborted) await this.#leave(next);
+    else this.#begin(next, ending.signal.aborted ? since : performance.now());
+  }
+
+  /** Asks for what a daemon that drains does not begin any more: nobody else has heard of it. */
+  async #leave({ due, look }: Following): Promise<void> {
+    try {
+      for (const one of [look, due]) {
+        if (one === undefined || (one.reason === 'poll' && !one.isAsked)) continue;
+        const { id: repositoryId, reason, hint } = one;
+        await wishSync(this.#ctx.db, { repositoryId, reason, hint: hint ?? undefined });
+      }
+    } catch (error) {
+      // The next poll sees what this did not say.
+      this.#log.warn({ err: error, repositoryId: due.id }, 'repo.not_left');
+    }
   }
 
   async #sync(due: DueRepository, present: InHand): Promise<void> {
@@ -199,12 +195,11 @@ export class SyncLane {
     ]);
     try {
       const outcome = await this.#outcome(due, present);
-      // What was asked for is not forgotten over the run that is in its way.
-      if (outcome.kind === 'wait' && present.next !== undefined) {
-        // Asked for beside it, it would end that one while it reads.
-        present.next = following(due, present.next);
-      } else if (outcome.kind === 'wait') {
-        await pollIn(this.#ctx.db, repositoryId, againMs, due.isAsked || reason === 'resync' ? reason : null);
+      if (outcome.kind === 'wait') {
+        // In memory: asked for anew, it would end what is begun meanwhile, which may be the run that is in its way.
+        await sleep(againMs, undefined, { signal: present.ending.signal }).catch(() => undefined);
+        present.next = following(due, present.next ?? due);
+        if (reason !== 'manual') present.look = following(due, present.look ?? due);
       }
       const failed = outcome.kind === 'ended' && outcome.status === 'failed';
       const result = failed ? 'failed' : outcome.kind === 'ended' ? 'sync' : 'nothing';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { following, relation } from './lane.ts';
+import { following, relation } from './wishes.ts';
 
 const under = { commit: 'a', kind: 'sync', isApplying: false, sinceMs: 0, limitMs: 60_000 } as const;
 const asked = { isAsked: true, hint: null } as const;

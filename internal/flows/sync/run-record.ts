@@ -272,10 +272,10 @@ export class RunRecord {
   }
 
   /** Ends the run whoever holds it, where it is still under way: for what leaves nothing else behind. */
-  async close(status: 'superseded' | 'failed', detail: string, sql?: Sql): Promise<boolean> {
+  async close(status: 'superseded' | 'failed', detail: string): Promise<boolean> {
     if (this.#id === null) return false;
     const { db, runtime } = this.#origin.ctx;
-    return moveRun(sql ?? db, this.#id, { status, detail, stages: this.#stages }, runtime.now());
+    return moveRun(db, this.#id, { status, detail, stages: this.#stages }, runtime.now());
   }
 
   /** Leaves the run to whoever comes next; false where it is not ours any more. */

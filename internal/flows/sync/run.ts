@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
 import type { ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
-import { lockRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
+import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -43,9 +43,10 @@ export class Superseded extends Error {
   readonly isByHand: boolean;
 
   constructor({ reason, hint }: { readonly reason: string; readonly hint: string | null }) {
-    super(`superseded by a newer wish: ${hint ?? reason}`);
+    const isByHand = reason === 'manual';
+    super(`superseded by a newer wish: ${isByHand ? reason : (hint ?? reason)}`);
     this.name = 'Superseded';
-    this.isByHand = reason === 'manual';
+    this.isByHand = isByHand;
   }
 }
 
@@ -304,19 +305,9 @@ async function patiently<T>(apply: () => Promise<T>): Promise<T> {
   }
 }
 
-/**
- * The settings changed under the run, or another one took its place. Invariant: it asks for the next only where nothing
- * has taken its place, under the lock of whoever does that. What took it was asked for already, and a look that is asked for
- * beside it would end it while it reads.
- */
-async function superseded({ ctx, repository, reason, run }: SyncTask): Promise<void> {
-  if (run.id === null) return;
-  await ctx.db.tx(async (tx) => {
-    const detail = 'superseded: the settings of the repository changed, or a newer sync began';
-    await lockRepository(tx, repository.id);
-    if (!(await run.close('superseded', detail, tx))) return;
-    await wishSync(tx, { repositoryId: repository.id, reason: reason === 'manual' ? 'poll' : reason });
-  });
+/** The settings changed under the run, or another one took its place: whoever did that has asked for what comes next. */
+async function superseded({ run }: SyncTask): Promise<void> {
+  await run.close('superseded', 'superseded: the settings of the repository changed, or a newer sync began');
 }
 
 /** The daemon drains: the run waits for whoever comes next. */

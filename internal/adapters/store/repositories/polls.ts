@@ -159,21 +159,24 @@ export async function freeLostClaims(sql: Sql, silentSeconds: number): Promise<n
 
 /**
  * SQL of whether the wish that waits (`p`) asks for more than another (`excluded`), and stays: who asked by hand, then a
- * resync, then all that do no more than look (`following` in flows/sync/lane.ts says the same of what a daemon has in hand).
+ * resync, then all that do no more than look (`following` in flows/sync/wishes.ts says the same of what a daemon has in hand).
  */
 export const asksForMore = `(p.wanted = 'manual' or (p.wanted = 'resync' and excluded.wanted is distinct from 'manual'))`;
 
 /**
  * Asks for a sync inside the caller's transaction. Asked again while it waits, it is one sync, and it keeps its place: a
- * busy repository must not be put off for ever. Who asked for more is not forgotten over who asks afterwards. Of a
- * repository that is removed meanwhile nothing is asked.
+ * busy repository must not be put off for ever. Who asked for more is not forgotten over who asks afterwards, nor the look
+ * over a run by hand, which may read nothing: `hint` is of that then, '' where it names no commit. Of a repository that is
+ * removed meanwhile nothing is asked.
  */
 export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
   await sql.query(
     `with wished as (
        insert into svc.repository_polls as p (repository_id, next_at, wanted, hint)
        select id, now(), $2::text, $3::text from svc.repositories where id = $1::uuid for key share
-       on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
+       on conflict (repository_id) do update set next_at = least(p.next_at, now()),
+         hint = case when p.wanted is null or 'manual' not in (p.wanted, excluded.wanted) then excluded.hint
+           when p.wanted = excluded.wanted then p.hint else coalesce(excluded.hint, p.hint, '') end,
          wanted = case when ${asksForMore} then p.wanted else excluded.wanted end
        returning 1)
      select svc.tell('${wishChannel}', $4::text) from wished`,
@@ -202,25 +205,14 @@ export async function wishForgotten(sql: Sql, forSeconds: number): Promise<void>
   );
 }
 
-/**
- * Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. `wanted`: what it
- * is looked at for, where that is more than its turn. One that is removed meanwhile is looked at no more.
- */
-export async function pollIn(
-  sql: Sql,
-  repositoryId: string,
-  afterMs: number,
-  wanted: string | null = null,
-): Promise<void> {
+/** Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. One that is removed meanwhile is looked at no more. */
+export async function pollIn(sql: Sql, repositoryId: string, afterMs: number): Promise<void> {
   await sql.query(
-    `insert into svc.repository_polls as p (repository_id, next_at, wanted)
-     select id, now() + make_interval(secs => $2::float8 / 1000), $3::text from svc.repositories
+    `insert into svc.repository_polls as p (repository_id, next_at)
+     select id, now() + make_interval(secs => $2::float8 / 1000) from svc.repositories
       where id = $1::uuid for key share
-     on conflict (repository_id) do update
-       set next_at = case when p.wanted is null then excluded.next_at else p.next_at end,
-           wanted = case when p.wanted is null or (excluded.wanted in ('manual', 'resync') and not ${asksForMore})
-             then excluded.wanted else p.wanted end`,
-    [repositoryId, afterMs, wanted],
+     on conflict (repository_id) do update set next_at = excluded.next_at where p.wanted is null`,
+    [repositoryId, afterMs],
   );
 }
 
