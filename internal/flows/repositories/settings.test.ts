@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { backOff, claimDue, freeLostClaims, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import { createTestDatabase, insertProject } from '../../base/testkit/postgres.ts';
-import { agentFile, type Bench, ended, startBench, until, word } from '../sync/sync-testkit.ts';
+import { agentFile, type Bench, ended, runsOf, startBench, until, word } from '../sync/sync-testkit.ts';
 import { requestSync } from './settings.ts';
 
 test('of a repository that was removed meanwhile nothing is asked, and a sync that it ended is no failure', async () => {
@@ -124,6 +124,56 @@ describe('a repository that is suspended', () => {
       const { body } = await daemon.api('GET', `P/repositories/${name}`);
       assert.deepEqual([body['suspended'], word(body['commit'])], [true, good]);
     });
+
+  /** What is read of the newest commit hangs until the answer is called; nothing is written of it yet. */
+  const pushHeld = async (name: string): Promise<() => void> => {
+    const { daemon, server } = bench;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const asked = server.log.length;
+    server.fault = () => ({ kind: 'hold', until: promise });
+    const { rows } = await daemon.ctx.db.query<{ id: string }>(
+      'select id from svc.repositories where name = $1::text',
+      [name],
+    );
+    await wishSync(daemon.ctx.db, { repositoryId: rows[0]?.id ?? '', reason: 'push' });
+    await until('the read that hangs', async () => server.log.length > asked);
+    server.fault = () => null;
+    return resolve;
+  };
+  const inHand = async (): Promise<boolean> =>
+    (await bench.daemon.ctx.db.query('select from svc.repository_polls where claimed_by is not null')).rowCount > 0;
+
+  test('leaves no run of a look that was under way and had not come to one', async () => {
+    const { daemon } = bench;
+    const repo = await bench.repository('looked');
+    const good = await repo.commit({ '.svc/agents/a.yaml': agentFile('looked-a') });
+    await bench.watch('looked');
+    // A commit that touches nothing is recorded as soon as it is known.
+    await repo.commit({ 'README.md': 'words' });
+    const goOn = await pushHeld('looked');
+    assert.equal((await suspend['by its own call']('looked')).status, 200);
+    goOn();
+    await until('the end of the look', async () => !(await inHand()));
+    const { body } = await daemon.api('GET', 'P/repositories/looked');
+    assert.equal(word(body['appliedCommit']), good);
+    assert.equal((await runsOf(daemon, 'looked')).length, 1);
+  });
+
+  test('nor does a look of a project that is archived change anything, which had no run yet to be ended', async () => {
+    const { daemon } = bench;
+    const repo = await bench.repository('kept');
+    const good = await repo.commit({ '.svc/agents/a.yaml': agentFile('kept-a') });
+    await bench.watch('kept');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('kept-b') });
+    const goOn = await pushHeld('kept');
+    assert.equal((await daemon.api('PATCH', 'P', { archived: true })).status, 200);
+    goOn();
+    await until('the end of the look', async () => !(await inHand()));
+    const { body } = await daemon.api('GET', 'P/repositories/kept');
+    assert.equal(word(body['appliedCommit']), good);
+    assert.equal((await runsOf(daemon, 'kept')).length, 1);
+    assert.equal((await daemon.api('PATCH', 'P', { archived: false })).status, 200);
+  });
 
   test('nor does one of a project that is archived', async () => {
     const { daemon, server } = bench;

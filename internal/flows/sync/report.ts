@@ -29,7 +29,7 @@ import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import type { FlowContext } from '../context.ts';
-import { askForStatus, type Ending, RunConflict, type RunSubject } from './run-record.ts';
+import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import type { CompiledTree } from './compile.ts';
 import type { ApplyRequest, ApplyResult, Plan } from './plan.ts';
 import type { Resolved } from './resolve.ts';
@@ -248,7 +248,7 @@ export async function reportSync(
     try {
       await run.openIn(tx, subject, lazyId);
     } catch (error) {
-      if (error instanceof RunConflict) return 'rollback';
+      if (error instanceof RunConflict || error instanceof LostOwnership) return 'rollback';
       throw error;
     }
   }

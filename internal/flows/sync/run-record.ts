@@ -14,6 +14,7 @@ import {
 } from '../../adapters/store/repositories/reconciles.ts';
 import {
   lockRepository,
+  projectOf,
   type Repository,
   repositoryById,
   type RepositoryState,
@@ -175,8 +176,12 @@ export class RunRecord {
     // The run first, then the state: a run ends without this lock, and both are written at once, so whoever finds none
     // running also finds what the last one saw.
     const running = await runningRun(tx, repository.id);
-    const fresh = await repositoryById(tx, repository.id);
-    if (fresh === undefined) throw new LostOwnership();
+    const [fresh, project] = await Promise.all([
+      repositoryById(tx, repository.id),
+      projectOf(tx, repository.projectId),
+    ]);
+    // Suspended, changed or archived with its project since it was read: there was no run that whoever did that could end.
+    if (fresh?.generation !== repository.generation || project === undefined) throw new LostOwnership();
     if (reason !== 'manual') this.#requireUnseen(fresh, subject);
     if (running !== undefined) {
       const generation = Number(running.inputs['generation'] ?? 0);
