@@ -207,7 +207,7 @@ export function requireAwake({ name, suspended }: Repository): void {
     throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
 }
 
-/** A sync by hand: resolves to the run to wait for. A run that nobody has begun yet serves as well as a new one. */
+/** A sync by hand: resolves to the run to wait for. One that nobody has begun yet serves as well as a new one. */
 export async function requestSync(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
     // Two messages to the database: what is asked for before the repository is known is taken back where there is none.
@@ -217,22 +217,25 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
       audit(tx, caller, 'repository.sync_requested', name),
     ]);
     requireAwake(repository);
-    const released = releaseParked(tx, repository.id);
-    const isThere = waiting !== undefined && waiting.daemonId === null;
+    // A rollback or an approval that waits is none.
+    const isThere = waiting !== undefined && waiting.daemonId === null && waiting.request['kind'] === 'sync';
     const asked = isThere
-      ? { id: waiting.id, state: undefined }
+      ? { id: waiting.id, besides: releaseParked(tx, repository.id) }
       : {
           id: startRun(ctx, tx, repository, { kind: 'sync' }, null, waiting ?? null),
-          state: updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now()),
+          besides: updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now()),
         };
     // One that is under way is ended first, and what takes its place waits for that.
     if (isThere || waiting === undefined) tx.last();
-    const [reconcileId] = await Promise.all([asked.id, asked.state, released]);
+    const [reconcileId] = await Promise.all([asked.id, asked.besides]);
     return { reconcileId };
   });
 }
 
-/** A run that waits for a daemon, in the place of the one under way; `under` is that, null: none, where it is known. */
+/**
+ * A run that waits for a daemon, in the place of the one under way; `under` is that, null: none, where it is known. What is
+ * parked is tried again, alone: else nobody would take the run.
+ */
 export async function startRun(
   ctx: FlowContext,
   tx: Sql,
@@ -258,7 +261,8 @@ export async function startRun(
     startedAt: now,
     request: { ...request },
   });
-  await Promise.all([made, wishSync(tx, { repositoryId: repository.id, reason: 'manual' })]);
+  const wished = wishSync(tx, { repositoryId: repository.id, reason: 'manual' });
+  await Promise.all([made, wished, releaseParked(tx, repository.id)]);
   return id;
 }
 

@@ -152,4 +152,29 @@ describe('a look that is under way', () => {
     await locked.close();
     await other.stop();
   });
+
+  it('is done of what a person asks for, where syncs of the repository have ended daemons and are tried no more', async () => {
+    const { commit } = await follow('parked', 2);
+    const { db } = bench.daemon.ctx;
+    await db.query(`insert into svc.suspects (kind, id, ends) values ('sync', $1::text, 4)`, [await idOf('parked')]);
+    await push('parked', await commit(3));
+    await look();
+    assert.deepEqual(await applied('parked'), ['parked-2'], 'left alone');
+    const rollback = await act('parked', 'rollback', {});
+    await look();
+    const run = await ended(bench.daemon, rollback, 5_000);
+    assert.equal(word(run['status']), 'applied', word(run['detail']));
+  });
+
+  it('and a sync by hand is one, though a rollback waits for a daemon', async () => {
+    await follow('both', 2);
+    const rollback = await act('both', 'rollback', {});
+    const sync = await act('both', 'sync');
+    assert.notEqual(sync, rollback);
+    assert.equal(await act('both', 'sync'), sync, 'what nobody has begun yet serves as well');
+    await look();
+    const statuses = [rollback, sync].map(async (id) => word((await ended(bench.daemon, id))['status']));
+    assert.deepEqual(await Promise.all(statuses), ['superseded', 'unchanged']);
+    assert.deepEqual(await applied('both'), ['both-2']);
+  });
 });
