@@ -177,4 +177,21 @@ describe('a look that is under way', () => {
     assert.deepEqual(await Promise.all(statuses), ['superseded', 'unchanged']);
     assert.deepEqual(await applied('both'), ['both-2']);
   });
+
+  it('by hand is not ended by a late delivery of the commit that has been seen', async () => {
+    const { commit } = await follow('late', 1);
+    const two = await commit(2);
+    await push('late', two);
+    await look();
+    const { isHeld, goOn } = holdRead();
+    const sync = await act('late', 'sync');
+    await pollTurn(bench.daemon.ctx, lane);
+    await isHeld();
+    await push('late', two);
+    await pollTurn(bench.daemon.ctx, lane);
+    goOn();
+    await over();
+    const run = await ended(bench.daemon, sync);
+    assert.equal(word(run['status']), 'unchanged', word(run['detail']));
+  });
 });

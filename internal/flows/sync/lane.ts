@@ -118,6 +118,9 @@ export class SyncLane {
     const now = {
       commit: task?.run.commit ?? null,
       kind: task?.request.kind ?? null,
+      isByHand: task?.reason === 'manual',
+      isPinned: task !== undefined && task.repository.pinnedCommit !== null,
+      seen: task?.repository.state.seenCommit ?? null,
       isApplying,
       sinceMs: performance.now() - since,
       limitMs: syncPortsOf(this.#ctx).readSeconds * 1000,

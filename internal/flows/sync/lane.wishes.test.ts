@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { following, relation } from './wishes.ts';
 
-const under = { commit: 'a', kind: 'sync', isApplying: false, sinceMs: 0, limitMs: 60_000 } as const;
+const whose = { isByHand: false, isPinned: false, seen: 's' } as const;
+const under = { commit: 'a', kind: 'sync', ...whose, isApplying: false, sinceMs: 0, limitMs: 60_000 } as const;
 const asked = { isAsked: true, hint: null } as const;
 const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType<typeof relation>])[] = [
   ['its turn is no news', [{ reason: 'poll', isAsked: false, hint: null }, under], 'drop'],
@@ -57,6 +58,30 @@ const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType
       { ...under, kind: 'approve' },
     ],
     'end',
+  ],
+  [
+    'but a late delivery of what it lets through is none',
+    [
+      { ...asked, reason: 'push', hint: 's' },
+      { ...under, commit: null, kind: 'approve', isByHand: true },
+    ],
+    'follow',
+  ],
+  [
+    'nor is one of what has been seen a word against a sync by hand that is about to read',
+    [
+      { ...asked, reason: 'push', hint: 's' },
+      { ...under, commit: null, isByHand: true },
+    ],
+    'follow',
+  ],
+  [
+    'nor any against what is pinned',
+    [
+      { ...asked, reason: 'push', hint: 'b' },
+      { ...under, isPinned: true },
+    ],
+    'follow',
   ],
   [
     'and a person may change their mind',

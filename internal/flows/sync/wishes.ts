@@ -10,6 +10,11 @@ export function relation(
     readonly commit: string | null;
     /** Null: nobody knows yet, and nothing has been read. */
     readonly kind: SyncRequest['kind'] | null;
+    readonly isByHand: boolean;
+    /** It comes to the same commit wherever the branch is. */
+    readonly isPinned: boolean;
+    /** The commit that was seen to its end before. */
+    readonly seen: string | null;
     readonly isApplying: boolean;
     readonly sinceMs: number;
     readonly limitMs: number;
@@ -22,6 +27,10 @@ export function relation(
   if (now.isApplying || wish.reason === 'watch' || wish.reason === 'resync') return 'follow';
   // The delivery may be a late one, of the very commit that the rollback leaves: the sync for it would find nothing to do.
   if (wish.reason === 'push' && (now.kind === 'rollback' || now.kind === null)) return 'follow';
+  // What is pinned is not what was pushed; nor is what has been seen any newer than what a person's run is about to read, or
+  // lets through: the sync for it would find nothing to do.
+  const isLate = now.isByHand && now.commit === null && wish.hint !== null && wish.hint === now.seen;
+  if (wish.reason === 'push' && (now.isPinned || isLate)) return 'follow';
   // However often somebody pushes, a read gets its time now and then.
   if (wish.reason === 'push' && now.sinceMs > now.limitMs) return 'follow';
   return 'end';
