@@ -23,7 +23,7 @@ import type { TemplateLock } from '../../domain/bundle.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { catalogOf, type FlowContext, type ProjectRef } from '../context.ts';
 import { type ApplyResult, decidesAsFor, planCommit } from '../sync/sync.ts';
-import { audit, type Caller, findRepository, lockNamed, requireAwake, startRun } from './settings.ts';
+import { audit, type Caller, endRun, findRepository, lockNamed, requireAwake, startRun } from './settings.ts';
 
 /**
  * Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. Throws `conflict`
@@ -93,9 +93,12 @@ export async function rollBack(
   commit: string | undefined,
 ): Promise<RolledBack> {
   return ctx.db.tx(async (tx) => {
+    const { id } = await lockNamed(tx, caller.project, name);
+    // Before it is asked what runs: what is just ending by itself has applied another commit.
+    await endRun(ctx, tx, id);
     const repository = await lockNamed(tx, caller.project, name);
     const { from, to, leaves, run } = await aimOf(tx, repository, commit);
-    const reconcileId = await startRun(ctx, tx, repository, { kind: 'rollback', from: run.id, leaves }, to);
+    const reconcileId = await startRun(ctx, tx, repository, { kind: 'rollback', from: run.id, leaves }, to, null);
     await audit(tx, caller, 'repository.rolled_back', name, { from, to, leaves });
     return { reconcileId, from, to, commit: to };
   });

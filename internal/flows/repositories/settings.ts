@@ -232,6 +232,14 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
   });
 }
 
+/** Ends the run under way for one that a person asks for; waits for one that is just ending by itself. */
+export async function endRun(ctx: FlowContext, tx: Sql, repositoryId: string, under?: ReconcileRow): Promise<void> {
+  const running = under ?? (await runningRun(tx, repositoryId));
+  if (running === undefined) return;
+  const patch = { status: 'superseded', detail: 'superseded by a sync by hand' } as const;
+  await moveRun(tx, running.id, patch, ctx.runtime.now());
+}
+
 /**
  * A run that waits for a daemon, in the place of the one under way; `under` is that, null: none, where it is known. What is
  * parked is tried again, alone: else nobody would take the run.
@@ -246,10 +254,7 @@ export async function startRun(
 ): Promise<string> {
   const now = ctx.runtime.now();
   const id = ctx.runtime.uuid();
-  const running = under === undefined ? await runningRun(tx, repository.id) : (under ?? undefined);
-  if (running !== undefined) {
-    await moveRun(tx, running.id, { status: 'superseded', detail: 'superseded by a sync by hand' }, now);
-  }
+  if (under !== null) await endRun(ctx, tx, repository.id, under);
   const made = insertRun(tx, {
     id,
     projectId: repository.projectId,

@@ -194,4 +194,32 @@ describe('a look that is under way', () => {
     const run = await ended(bench.daemon, sync);
     assert.equal(word(run['status']), 'unchanged', word(run['detail']));
   });
+
+  it('is ended by a rollback, or has ended: then that goes back from what it has applied', async () => {
+    const { commit } = await follow('meets', 2);
+    const { ctx, api } = bench.daemon;
+    const [id, three] = [await idOf('meets'), await commit(3)];
+    const { rows } = await ctx.db.query<{ id: string }>(
+      `insert into svc.reconciles (id, project_id, repository_id, repository_name, reason, status, daemon_id)
+         select gen_random_uuid(), project_id, id, name, 'push', 'running', gen_random_uuid()
+           from svc.repositories where id = $1::uuid returning id`,
+      [id],
+    );
+    const [run] = rows;
+    const locked = openDatabase({ url: ctx.db.url, log: silent });
+    const { asked } = await locked.tx(async (tx) => {
+      const end = `update svc.reconciles set status = 'applied', commit = $2::text, finished_at = now() where id = $1::uuid`;
+      await tx.query(end, [run?.id, three]);
+      const state =
+        'update svc.repository_states set applied_commit = $2::text, seen_commit = $2::text where repository_id = $1::uuid';
+      await tx.query(state, [id, three]);
+      const waits = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      const answer = api('POST', 'P/repositories/meets/rollback', {});
+      await until('the rollback to wait for its end', async () => (await ctx.db.query(waits)).rowCount > 0, 10_000);
+      return { asked: answer };
+    });
+    await locked.close();
+    assert.equal(word((await asked).body['from']), three);
+    await look();
+  });
 });
