@@ -5,6 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { type DueRepository, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
+import { createLog } from '../../base/log/log.ts';
 import { silent } from '../../base/testkit/postgres.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { pollTurn, SyncLane } from './lane.ts';
@@ -221,5 +222,28 @@ describe('a look that is under way', () => {
     await locked.close();
     assert.equal(word((await asked).body['from']), three);
     await look();
+  });
+
+  it('ends without an error of ours where its repository is removed while it reads', async () => {
+    const { commit } = await follow('gone', 1);
+    const errors: string[] = [];
+    const log = createLog('error', { write: (line: string) => void errors.push(line) });
+    const other = new SyncLane(bench.daemon.ctx, log);
+    const { promise: read, resolve: goOn } = Promise.withResolvers<void>();
+    let isAsked = false;
+    bench.server.fault = ({ path, bytesUp }) => {
+      // The second of its requests: by then the run is there.
+      if (!path.endsWith('git-upload-pack') || bytesUp <= 150) return null;
+      isAsked = true;
+      return { kind: 'hold', until: read };
+    };
+    await push('gone', await commit(2));
+    await pollTurn(bench.daemon.ctx, other);
+    await until('the read that hangs', async () => isAsked, 10_000);
+    bench.server.fault = () => null;
+    assert.equal((await bench.daemon.api('DELETE', 'P/repositories/gone')).status, 204);
+    goOn();
+    await until('its end', async () => other.room === room);
+    assert.deepEqual(errors, []);
   });
 });

@@ -20,8 +20,9 @@ import {
   type RepositoryState,
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
-import type { Sql } from '../../adapters/store/store.ts';
+import { errorCode, type Sql } from '../../adapters/store/store.ts';
 import type { CommitAbout } from '../../domain/commit.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 
 /** What was asked for, stored with the run. */
@@ -57,6 +58,13 @@ export class LostOwnership extends Error {
     super('the run was superseded');
     this.name = 'LostOwnership';
   }
+}
+
+/** The run is not ours any more, or its repository is not there any more, in which case nothing is left to be written to. */
+export function isLost(error: unknown): boolean {
+  if (error instanceof LostOwnership) return true;
+  // A row names one that was removed.
+  return (error instanceof Fault && error.kind === 'not_found') || errorCode(error) === '23503';
 }
 
 /** Another run of the repository stands in the way: of the same commit (`leave`), or one that cannot be judged yet. */

@@ -25,7 +25,7 @@ import {
   subjectOf,
 } from './report.ts';
 import { resolve, type Resolved } from './resolve.ts';
-import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
+import { askForStatus, type Ending, isLost, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import { remarksOnSlugs } from './slugs.ts';
 import { snapshot, type SnapshotResult } from './snapshot.ts';
 import { withSuspicion, type SyncTask } from './task.ts';
@@ -90,7 +90,7 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
     // ends it by itself, so that it goes on where nothing has.
     if (by instanceof Superseded && by.isByHand && task.reason === 'manual' && (await run.handBack()))
       return { kind: 'nothing' };
-    if (error instanceof LostOwnership || by instanceof Superseded) {
+    if (isLost(error) || by instanceof Superseded) {
       const reason = by instanceof Superseded ? by.message : 'superseded';
       await run.close('superseded', reason);
       log.info({ repository: repository.name, reconcile: run.id, commit: progress.subject.commit }, 'repo.superseded');
