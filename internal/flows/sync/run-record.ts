@@ -60,11 +60,15 @@ export class LostOwnership extends Error {
   }
 }
 
-/** The run is not ours any more, or its repository is not there any more, in which case nothing is left to be written to. */
-export function isLost(error: unknown): boolean {
+/** The run is not ours any more, or its repository is not there any more: what it had to write could not be for want of it. */
+export async function isLost(
+  { ctx, repository }: Pick<RunOrigin, 'ctx' | 'repository'>,
+  error: unknown,
+): Promise<boolean> {
   if (error instanceof LostOwnership) return true;
-  // A row names one that was removed.
-  return (error instanceof Fault && error.kind === 'not_found') || errorCode(error) === '23503';
+  // A row names one that was removed; or something else is wrong, which is told.
+  const mayBeGone = (error instanceof Fault && error.kind === 'not_found') || errorCode(error) === '23503';
+  return mayBeGone && (await repositoryById(ctx.db, repository.id)) === undefined;
 }
 
 /** Another run of the repository stands in the way: of the same commit (`leave`), or one that cannot be judged yet. */

@@ -90,7 +90,7 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
     // ends it by itself, so that it goes on where nothing has.
     if (by instanceof Superseded && by.isByHand && task.reason === 'manual' && (await run.handBack()))
       return { kind: 'nothing' };
-    if (isLost(error) || by instanceof Superseded) {
+    if (by instanceof Superseded || (await isLost(task, error))) {
       const reason = by instanceof Superseded ? by.message : 'superseded';
       await run.close('superseded', reason);
       log.info({ repository: repository.name, reconcile: run.id, commit: progress.subject.commit }, 'repo.superseded');
