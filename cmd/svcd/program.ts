@@ -2,7 +2,7 @@
 // Exit codes: 0 drained, 1 failed, 2 a setting that cannot be used (one line on stderr that names it).
 
 import { executionAsyncResource } from 'node:async_hooks';
-import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
+import { getHeapSpaceStatistics } from 'node:v8';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { collector } from '../../internal/base/collector.ts';
@@ -44,7 +44,6 @@ async function startTracing(config: Config): Promise<(() => Promise<void>) | und
 }
 
 async function run(): Promise<void> {
-  bearYoung();
   holdTickShape();
   if (process.argv.includes('--help')) {
     process.stdout.write(help());
@@ -170,13 +169,3 @@ export function holdTickShape(): void {
 }
 
 const held: object[] = [];
-
-// V8 makes objects old from their birth where most of those that came from the same place in the code outlived a quick collection.
-// The first of these come every few milliseconds, and what a crowd's requests have made outlives them: from then on in some
-// lives of a daemon, by chance, each request was old from its birth, and kept what it named until the whole heap was collected.
-// A quick collection took 18 ms instead of 6, and gave a third of the room back.
-
-/** Has every object of this process, and of its threads, be young first. */
-function bearYoung(): void {
-  setFlagsFromString('--no-allocation-site-pretenuring');
-}
