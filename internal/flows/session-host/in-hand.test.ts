@@ -8,6 +8,7 @@ import { type ClaimedSession, claimedColumns } from '../../adapters/store/sessio
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { applyAgents } from '../routing/routing-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';
+import { gateOf } from '../in-hand.ts';
 import { Parked, withLaunchInHand, withTurnInHand } from './in-hand.ts';
 
 let daemon: TestDaemon;
@@ -41,4 +42,31 @@ test('what is parked is known as such until its session has failed, so that an e
   }
   await inProject(db, claimed.projectId, (tx) => endSession(ctx, tx, sessionId, 'failed', 'ended-the-process'));
   assert.equal(await suspects(), 0);
+});
+
+test('a turn that is tried alone is in hand no more once others are let in: what ends the process then is theirs', async () => {
+  const { ctx } = daemon;
+  const { db } = ctx;
+  await applyAgents(daemon.api, { long: {} });
+  const { body } = await daemon.api('POST', 'P/agents/long/sessions', { message: 'go' });
+  const sessionId = String(body['id']);
+  await db.query(`insert into svc.suspects (kind, id, ends) values ('session', $1::text, 2)`, [turnSuspect(sessionId)]);
+  const { rows } = await db.query<ClaimedSession>(
+    `select ${claimedColumns} from svc.sessions s where s.id = $1::uuid`,
+    [sessionId],
+  );
+  const [claimed] = rows;
+  assert.ok(claimed);
+  const begun = Promise.withResolvers<void>();
+  const over = Promise.withResolvers<void>();
+  const turn = withTurnInHand(ctx, claimed, () => {
+    begun.resolve();
+    return over.promise;
+  });
+  await begun.promise;
+  const leave = await gateOf(ctx).enter();
+  assert.equal((await db.query('select from svc.in_hand where alone')).rowCount, 0);
+  leave();
+  over.resolve();
+  await turn;
 });

@@ -29,8 +29,8 @@ export function withLaunchInHand<T>(ctx: FlowContext, session: ClaimedSession, a
   return inHand(ctx, session, { id, point: 'session.launch', act, parked });
 }
 
-/** A turn may take an hour, which nothing that is tried alone can wait for; what it was told ends the process soon. */
-const turnInHandMs = 10_000;
+/** A turn may take an hour, which nothing can wait for, nor for what is tried alone (10 s); what it was told ends the process soon. */
+const turnInHandMs = 8_000;
 
 /** Sees a turn through that begins in the same ways. One that is parked is not begun, and fails its session. */
 export async function withTurnInHand<T>(
@@ -102,8 +102,13 @@ async function inHand<T>(
     }
     log.warn({ sessionId, agent, at: point }, 'session.tried_alone');
     return await gateOf(ctx).alone(async () => {
-      await takeInHand(ctx, { ...taken, alone: true });
-      return run();
+      try {
+        await takeInHand(ctx, { ...taken, alone: true });
+        return await run();
+      } finally {
+        // Before others are let in again: what ends the process then would count for this one, as its third end.
+        await putDown(ctx, taken.lane);
+      }
     });
   } finally {
     await putDown(ctx, taken.lane);

@@ -123,8 +123,13 @@ export async function withSuspicion<T>(
     }
     ctx.runtime.log.warn({ repository: repository.name }, 'repo.tried_alone');
     return await gateOf(ctx).alone(async () => {
-      await takeInHand(ctx, { ...taken, alone: true });
-      return run();
+      try {
+        await takeInHand(ctx, { ...taken, alone: true });
+        return await run();
+      } finally {
+        // Before others are let in again: what ends the process then would count for this one, as its third end.
+        if (!task.run.isPutDown) await putDown(ctx, taken.lane);
+      }
     });
   } finally {
     if (!task.run.isPutDown) await putDown(ctx, taken.lane);
