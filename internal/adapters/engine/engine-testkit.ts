@@ -273,7 +273,6 @@ async function removeAll(api: TestEngine['api']): Promise<void> {
   for (const { Id } of body as { Id: string }[]) await api('DELETE', `/v1.41/containers/${Id}?force=true&v=true`);
 }
 
-/** What an engine that was killed has left mounted below its directory. */
 /** What ends a box of an engine behind it mounts its storage once more: such a program is waited for. */
 async function removeMounted(dir: string): Promise<void> {
   for (let tries = 1; ; tries += 1) {
@@ -287,6 +286,7 @@ async function removeMounted(dir: string): Promise<void> {
   }
 }
 
+/** What an engine that was killed has left mounted below its directory. */
 function unmountBelow(dir: string): void {
   const mounted = readFileSync('/proc/mounts', 'utf8')
     .split('\n')

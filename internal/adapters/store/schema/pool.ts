@@ -112,9 +112,9 @@ export class Pool {
   readonly #pool: pg.Pool;
   /** In the order of asking. No set, which would hold who has left: see `Roster`. */
   readonly #waiting: Waiting[] = [];
-  readonly #refusals = new Refusals();
   /** Of those, who is not patient. */
   #hurried = 0;
+  readonly #refusals = new Refusals();
   readonly #busy = new Map<Lane, number>();
   /** As many as are wanted at once, as far as is known. */
   #open = 1;
