@@ -352,7 +352,8 @@ describe('the edge', () => {
         `!exec ${ask(`http://${hostName}:${plainPort()}/in`)}`,
         `!exec /run/svc/node -e 'require("http").get({port:4404,path:"http://evil.example/"},(r)=>{console.log(r.statusCode,r.headers["x-svc-egress"]);r.pipe(process.stdout)})'`,
         `!exec ${ask('https://api.invalid/')}`,
-        '!exec cat $NODE_EXTRA_CA_CERTS | head -1; grep -c BEGIN $SSL_CERT_FILE; ls /etc/ssl/certs/ca-certificates.crt',
+        // Quoted: a program that is given no file waits for what somebody types.
+        '!exec head -1 "$NODE_EXTRA_CA_CERTS"; grep -c BEGIN "$SSL_CERT_FILE"; ls /etc/ssl/certs/ca-certificates.crt',
         '!say .the-end.',
       ].join('\n');
       const session = await start('inside', script);
