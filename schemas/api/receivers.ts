@@ -19,6 +19,7 @@ export const receiver = named(
     suspended: v.boolean(),
     connection: v.optional(v.string()),
     channel: v.optional(v.string()),
+    /** Of a webhook. Whole for who may change it; for others the rest of it is `/…`. */
     url: v.optional(v.string()),
     /** Of a webhook. */
     signed: v.optional(v.boolean()),

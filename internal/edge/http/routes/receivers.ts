@@ -17,7 +17,10 @@ import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { dryRemoveReceiver } from '../../../flows/console/console.ts';
 import { readIdPage, withReason } from './shapes.ts';
 
-const show = (row: ReceiverRow) => ({
+/** Whoever has the address of a webhook of many products may send to it: who may not change it sees where it leads, no more. */
+const addressFor = (url: string, isWhole: boolean): string => (isWhole ? url : `${new URL(url).origin}/…`);
+
+const show = (row: ReceiverRow, isWhole: boolean) => ({
   name: row.name,
   kind: row.kind,
   scope: 'project' as const,
@@ -25,7 +28,7 @@ const show = (row: ReceiverRow) => ({
   suspended: row.suspended,
   ...(row.connection !== null && { connection: row.connection }),
   ...(row.channel !== null && { channel: row.channel }),
-  ...(row.url !== null && { url: row.url, signed: row.sealed !== null }),
+  ...(row.url !== null && { url: addressFor(row.url, isWhole), signed: row.sealed !== null }),
 });
 
 /** Those of the configuration; where they lead is the operator's to know. */
@@ -39,18 +42,26 @@ const ofInstallation = (ctx: FlowContext) =>
   }));
 
 export const receiverRoutes: readonly Route[] = [
-  serve(api.listReceivers, async ({ ctx, project, query }) => {
+  serve(api.listReceivers, async ({ ctx, project, query, can }) => {
     const page = readTextPage(query);
+    const isWhole = can('receivers:write');
     const rows = await listReceivers(ctx.db, project.id, { ...page, limit: page.limit + 1 });
-    const own = pageOf(rows, page.limit, (row) => [row.name], show);
+    const own = pageOf(
+      rows,
+      page.limit,
+      (row) => [row.name],
+      (row) => show(row, isWhole),
+    );
     return ok(page.after === undefined ? { ...own, items: [...own.items, ...ofInstallation(ctx)] } : own);
   }),
   serve(api.createReceiver, async ({ ctx, project, actor, body }) =>
-    created(show(await addReceiver(ctx, project, actor, body))),
+    created(show(await addReceiver(ctx, project, actor, body), true)),
   ),
-  serve(api.getReceiver, async ({ ctx, project, params }) => ok(show(await readReceiver(ctx, project, params.name)))),
+  serve(api.getReceiver, async ({ ctx, project, params, can }) =>
+    ok(show(await readReceiver(ctx, project, params.name), can('receivers:write'))),
+  ),
   serve(api.updateReceiver, async ({ ctx, project, actor, params, body }) =>
-    ok(show(await changeReceiver(ctx, project, actor, { ...body, name: params.name }))),
+    ok(show(await changeReceiver(ctx, project, actor, { ...body, name: params.name }), true)),
   ),
   serve(api.deleteReceiver, async ({ ctx, project, actor, params: { name }, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryRemoveReceiver(ctx, project, name));
