@@ -74,8 +74,9 @@ export function startMessage(source: MessageSource, render: Render): StartMessag
 }
 
 /**
- * What a live session is told by a deliver or bind route: the rendered `message`, else what the payload says. A spawn
- * that became a delivery is told all that it would have started with, so that nothing is lost.
+ * What a live session is told by a deliver or bind route, also where that would have started one: the rendered `message`,
+ * else what the payload says. A spawn route that became a delivery is told all that it would have started with, so that
+ * nothing is lost.
  */
 export function deliveredMessage(source: MessageSource, render: Render, isConverted = false): string {
   const { event, payload, bytesMax = messageBytesMax } = source;

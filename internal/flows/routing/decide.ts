@@ -249,7 +249,9 @@ class DecisionApplier {
     const sessionIds = decision.deliverTo.map((ref) => this.#idOf(ref));
     const own = this.#made.get(decision.trigger);
     const told = sessionIds.filter((id) => id !== own);
-    if (told.length > 0) this.#tell(trigger, told, decision.decision === 'converted');
+    // Of the others a spawn that found a winner is a delivery like any: what a session begins with is nothing to a live one.
+    const isStart = decision.decision === 'converted' && trigger.routing.kind === 'spawn';
+    if (told.length > 0) this.#tell(trigger, told, isStart);
     for (const effect of decision.effects) {
       if (effect.kind === 'bind') this.bind(effect);
       else this.#release(effect.agentId, effect.target, effect.eventContext);
@@ -301,10 +303,10 @@ class DecisionApplier {
     settle(state, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
   }
 
-  #tell(trigger: RoutedTrigger, sessionIds: readonly string[], isConverted: boolean): void {
+  #tell(trigger: RoutedTrigger, sessionIds: readonly string[], isStart: boolean): void {
     const { render } = this.#context.triggers;
     const bytesMax = this.#share(sessionIds.length);
-    const text = messageOf({ render, bytesMax }, trigger, this.#input, isConverted);
+    const text = messageOf({ render, bytesMax }, trigger, this.#input, isStart);
     this.#count(text.length * sessionIds.length);
     for (const id of sessionIds) this.#say(trigger, id, text);
   }

@@ -49,7 +49,7 @@ export function startOf({ render, bytesMax }: Rendering, trigger: RoutedTrigger,
   return { text, hiddenContext, title, mountRefs: rendered.ok ? rendered.refs : {} };
 }
 
-/** What a live session is told; `isConverted`: the event would have started a session. */
+/** What a live session is told; `isConverted`: by a spawn route, which would have started a session. */
 export const messageOf = (
   { render, bytesMax }: Rendering,
   trigger: RoutedTrigger,

@@ -139,6 +139,27 @@ describe('webhooks become sessions', () => {
     assert.deepEqual([route?.decision, route?.because, route?.sessions], ['converted', 'slot', [session.id]]);
   });
 
+  it('an unmatched spawn that finds the slot taken tells the message of its route, and no initial prompt', async () => {
+    const routes = [
+      { kind: 'bind', target: 'chat.thread', onUnmatched: 'spawn' },
+      { kind: 'deliver', routeBy: { kind: 'attributedSessions' }, onUnmatched: 'spawn' },
+    ];
+    for (const [index, routing] of routes.entries()) {
+      const name = `late-${index}`;
+      const triggers = [hook(name, routing, { message: 'n={{ n }}' }), hook(name, routing, { where: { both: true } })];
+      const paths = await applyAgents(daemon.api, {
+        [name]: { concurrency: 1, initialPrompt: 'Begin with {{ n }}.', triggers },
+      });
+      await send(paths[name], { n: 1 });
+      const second = await send(paths[name], { n: 2, both: true });
+      assert.deepEqual(await decided(second), [`${name}#0 converted`, `${name}#1 converted`]);
+      const [session, ...others] = await sessionsOf(daemon.ctx.db, name);
+      assert.equal(others.length, 0);
+      const generic = 'The event webhook.received arrived. Review it and act as your instructions say.';
+      assert.deepEqual(heard(session), [index === 0 ? 'Begin with 1.' : 'n=1', 'n=2', generic]);
+    }
+  });
+
   it('all live sessions hear in the order in which they were made, and the ended ones do not', async () => {
     const all = { kind: 'deliver', routeBy: { kind: 'allLiveSessions' } };
     const paths = await applyAgents(daemon.api, {
