@@ -52,6 +52,13 @@ const rows: readonly Row[] = [
     importing('../other/t.yaml', { '.svc/other/t.yaml': 'labels: {a: b}\n' }),
   ],
   [
+    'entries of a fragment that are lost under those of the agent',
+    fragment(
+      'env: [A=b]\ntriggers:\n  event: codehost.issue.opened\n  routing: {kind: spawn}\n',
+      'env: {C: d}\ntriggers: [{event: codehost.push, routing: {kind: spawn}}]\n',
+    ),
+  ],
+  [
     'legacy directories',
     {
       ...agent(''),

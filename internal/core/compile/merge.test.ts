@@ -62,6 +62,9 @@ const merges: readonly (readonly [base: string, overlay: string])[] = [
   ['mounts: [{name: a, x: 1}, {name: a, x: 2}]', 'mounts: [{name: a, y: 1}, {name: a, y: 2}, {name: a, y: 3}]'],
   ['mounts: {a: b}', 'mounts: [{name: a}]'],
   ['mounts: [{name: a}]', 'mounts: {a: b}'],
+  ['env: [A=b]\ntools: x\nlabels: [a]', 'env: {C: d}\ntools: {t: {kind: x}}\nlabels: {a: b}'],
+  ['env: {C: d}\ntriggers: [t]', 'env: [A=b]\ntriggers: 5'],
+  ['env: [A=b]\ntriggers: {a: b}', 'env: [C=d]\ntriggers: 5'],
   ['mounts: [a, {name: 1, x: 1}, {name: [a]}]', 'mounts: [a, {name: 1, y: 1}, {name: [a]}]'],
   [
     `triggers: [{name: t, ${push}}, {${push}, where: {a: {in: [1]}}}]`,

@@ -128,6 +128,7 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
     }
     const under = entries.get(field);
     const rule = rules.get(field);
+    if (under !== undefined && isLost(field, under.value, entry.value)) report(lostUnder(field, under.value));
     const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value, merging);
     entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
   }
@@ -140,6 +141,30 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
     else if (typeof scalarOf(under.value) === 'string') entries.set(field, joined);
   }
   return { entries, pending };
+}
+
+/** Fields whose entries add up over layers, and what each of them is. */
+const collections: ReadonlyMap<string, 'map' | 'seq'> = new Map([
+  ['env', 'map'],
+  ['tools', 'map'],
+  ['mounts', 'seq'],
+  ['triggers', 'seq'],
+]);
+
+/** Whether a layer's entries are not such as could be merged: the overlay's stand alone, and nothing is wrong any more. */
+const isLost = (field: string, under: Node, overlay: Node): boolean =>
+  collections.get(field) === overlay.kind && under.kind !== overlay.kind;
+
+function lostUnder(field: string, under: Node): Finding {
+  const isMap = collections.get(field) === 'map';
+  return {
+    severity: 'warning',
+    code: 'invalid-type',
+    message: `${field} is no ${isMap ? 'map' : 'list'} here, so that nothing of it is left under the ${field} of a later layer`,
+    range: under.range,
+    path: field,
+    hint: isMap ? 'Write each entry as a key with its value.' : 'Begin each entry of the list with "- ".',
+  };
 }
 
 function bounded(field: string, value: Node, overlay: MapEntry, report: (finding: Finding) => void): Node {
