@@ -66,6 +66,8 @@ export const explanationEntries = {
   fallback: v.boolean(),
   /** What would follow, or what was recorded; null where the trigger does not fire. */
   decision: v.nullable(v.string()),
+  /** Why it would be that: what stands in the way, or what the session that it would reach holds already. */
+  because: v.optional(v.string()),
   /** Of a fallback whose clauses match: the triggers that fire instead, the first ten. */
   standsBackFor: v.optional(v.array(v.object({ agent: v.string(), ordinal: integer }))),
 };

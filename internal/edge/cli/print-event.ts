@@ -12,7 +12,7 @@ import { clean, details, type Paint, relativeTime } from './text.ts';
 const decisions: { readonly [decision: string]: readonly [done: string, would: string] } = {
   spawn: ['started session', 'would start a session'],
   deliver: ['delivered to session', 'would be delivered to a live session'],
-  converted: ['delivered to session', 'would be delivered to the session that holds it already'],
+  converted: ['delivered to session', 'would be delivered to a live session'],
   released: ['delivered, and its binding released from session', 'would be delivered, and its binding released'],
   'unmatched-drop': ['found no session: dropped', 'would find no session, and be dropped'],
   'unmatched-warn': ['found no session: a warning', 'would find no session: a warning'],
@@ -142,14 +142,23 @@ function verdict(trigger: Explanation, firm: readonly string[], paint: Paint): s
   if (matched) {
     const { decision } = trigger;
     if (decision === null) return paint('green', '✓ matches');
-    const [, would] = decisions[decision] ?? ['', decision];
-    return paint('green', `✓ matches: ${would} [${clean(decision, true)}]`);
+    return paint(
+      trigger.because === undefined ? 'green' : 'yellow',
+      `✓ matches: ${wouldText(decision, trigger.because)}`,
+    );
   }
   const { standsBackFor } = trigger;
   const isIdle = trigger.fallback && trigger.clauses.every((one) => one.matched);
   const others = standsBackFor === undefined ? firm : standsBackFor.map(triggerName);
   if (isIdle) return paint('grey', `✗ stands back: ${others.join(', ') || 'another trigger'} matched`);
   return paint('grey', '✗ does not match');
+}
+
+/** `would start a session [spawn]`: of a trigger that has not routed the event. */
+function wouldText(decision: string, why: string | undefined): string {
+  const [, would] = decisions[decision] ?? ['', decision];
+  const because = why === undefined ? '' : becauseTexts[why];
+  return `${because === undefined ? clean(why ?? '-', true) : would + because} [${clean(decision, true)}]`;
 }
 
 function alignedClauses(clauses: readonly ExplainedClause[], paint: Paint): string[] {

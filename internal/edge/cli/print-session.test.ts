@@ -196,6 +196,15 @@ test('an explained event says what was decided then, what would be now, and what
     { ...base, agent: 'reviewer', decision: 'converted', recorded: true, sessionId: 's1', because: 'thread' },
     { ...base, agent: 'crowd', ordinal: 1, matched: false, recorded: true, decision: 'deliver', sessionId: 's2' },
     { ...base, agent: 'fresh' },
+    { ...base, agent: 'busy', decision: 'converted', because: 'slot' },
+    {
+      ...base,
+      agent: 'mounted',
+      decision: 'unmatched-error',
+      because: 'spawn refused: the ref of /work needs payload.n',
+    },
+    { ...base, agent: 'silent', decision: 'unmatched-error' },
+    { ...base, agent: 'odd', decision: 'of-a-newer-server', because: 'it says so' },
     { ...base, agent: 'rest', matched: false, fallback: true, decision: null },
     {
       ...base,

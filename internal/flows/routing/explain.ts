@@ -46,6 +46,8 @@ export interface TriggerExplanation {
   readonly fallback: boolean;
   /** What would follow now, or what was recorded; null where the trigger does not fire. */
   readonly decision: string | null;
+  /** Of what would follow now: why it would be that. */
+  readonly because?: string;
   /** Of a fallback that stands back: the triggers that fire instead. */
   readonly standsBackFor?: readonly { readonly agent: string; readonly ordinal: number }[];
 }
@@ -214,19 +216,25 @@ async function standingOn(tx: RoutingTx, { key, target, payload, connectionId }:
   return { target, observed, state, attributions: attributionsOn(state, target) };
 }
 
+/** What would follow of a trigger, and why where that needs a word. */
+interface Following {
+  readonly decision: DecisionWord;
+  readonly because: string | null;
+}
+
 /** What would follow now, by trigger. */
 async function decideNow(
   tx: RoutingTx,
   { state, ...standing }: Surroundings,
   { depth, ...input }: RenderInput & { readonly depth: number },
   firing: readonly Scoped[],
-): Promise<ReadonlyMap<string, DecisionWord>> {
+): Promise<ReadonlyMap<string, Following>> {
   await load(state, tx, firing);
   const { result, refused } = decideStartable(firing, input, (open) => {
     const asked = { ...standing, matched: open, agent: () => undefined };
     return route({ ...standing, key: input.key, depth }, open, snapshotOf(state, asked));
   });
-  return new Map([...result.decisions, ...refused].map((one) => [one.trigger, one.decision]));
+  return new Map([...result.decisions, ...refused].map((one) => [one.trigger, one]));
 }
 
 const asJson = (one: Attribution): Json => ({ ...one });
@@ -243,20 +251,24 @@ async function readAhead(payload: Json, triggers: readonly Scoped[]): Promise<vo
 const firingOf = (all: readonly Explained<Scoped>[]): Scoped[] =>
   all.filter((one) => one.matched).map((one) => one.trigger);
 
-const tell = (
+function tell(
   { trigger, matched, clauses, standsBackFor }: Explained<Scoped>,
-  decisions: ReadonlyMap<string, DecisionWord>,
-): TriggerExplanation => ({
-  agent: trigger.agent,
-  ordinal: trigger.ordinal,
-  matched,
-  clauses,
-  fallback: trigger.fallback,
-  decision: decisions.get(triggerKey(trigger)) ?? null,
-  ...(standsBackFor !== undefined && {
-    standsBackFor: standsBackFor.map(({ agent, ordinal }) => ({ agent, ordinal })),
-  }),
-});
+  following: ReadonlyMap<string, Following>,
+): TriggerExplanation {
+  const { decision = null, because = null } = following.get(triggerKey(trigger)) ?? {};
+  return {
+    agent: trigger.agent,
+    ordinal: trigger.ordinal,
+    matched,
+    clauses,
+    fallback: trigger.fallback,
+    decision,
+    ...(because !== null && { because }),
+    ...(standsBackFor !== undefined && {
+      standsBackFor: standsBackFor.map(({ agent, ordinal }) => ({ agent, ordinal })),
+    }),
+  };
+}
 
 const agentOf = ({ agentId, agent, concurrency, bindings, mounts }: ActiveTrigger): Scoped['owner'] => ({
   id: agentId,

@@ -187,6 +187,11 @@ describe('webhooks become sessions', () => {
     const [refused, made] = await routesOf(daemon.ctx.db, id);
     assert.deepEqual([refused?.decision, refused?.severity, refused?.sessions], ['unmatched-error', 'error', []]);
     assert.match(refused?.because ?? '', /mount \/w.*payload\.branch/);
+    const asked = { event: 'webhook.received', endpoint: 'ref', payload: { n: 1 } };
+    const would = (await daemon.api('POST', 'P/triggers/explain', asked)).body['triggers'] as unknown as object[];
+    const [told, other] = would.map((one) => ({ decision: 'none', because: 'nothing', ...one }));
+    assert.deepEqual([told?.decision, told?.because], ['unmatched-error', refused?.because]);
+    assert.deepEqual([other?.decision, other?.because], ['spawn', 'nothing']);
     assert.equal(made?.decision, 'spawn');
     assert.deepEqual(heard((await sessionsOf(daemon.ctx.db, 'ref-b'))[0]), ['Look at 1.']);
     const { status, severity } = await eventState(daemon.ctx.db, id);
