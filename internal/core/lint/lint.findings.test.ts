@@ -344,6 +344,9 @@ test('a fallback that nothing is left to says on which event', () => {
   assert.deepEqual(told(lintFallbacks([plain(`webhook.${long}`), fallback(`webhook.${long}`)])), [
     dead(`webhook.${long.slice(0, 72)}`),
   ]);
+  const spellings = ['codehost.review.submitted', 'codehost.pull_request_review.submitted'];
+  for (const one of spellings)
+    for (const other of spellings) assert.deepEqual(told(lintFallbacks([plain(one), fallback(other)])), [dead(other)]);
   // What scopes one trigger is never taken for what scopes another, however it is spelled.
   const scopes = [
     {},

@@ -2,7 +2,7 @@
 
 import { canonicalJson } from '../../domain/json.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
-import { targetOf } from '../../domain/events.ts';
+import { canonicalEventKey, targetOf } from '../../domain/events.ts';
 import type { Routing, RouteTarget } from '../../domain/spec.ts';
 import type { LintTrigger } from './types.ts';
 
@@ -43,9 +43,9 @@ function derives(event: string, target: RouteTarget, what: string): boolean {
   return what === 'routeBy attributedSessions' ? has !== null : has === target;
 }
 
-/** What a trigger takes: an event key, the endpoint and connection that scope it, and the filters. */
+/** What a trigger takes: an event key, whichever of its spellings it is, the endpoint and connection that scope it, and the filters. */
 const takes = (trigger: LintTrigger, event: string, where: string): string =>
-  [event, trigger.endpoint ?? '', trigger.connection ?? '', where].join('\n');
+  [canonicalEventKey(event), trigger.endpoint ?? '', trigger.connection ?? '', where].join('\n');
 const all = canonicalJson({});
 
 /**
@@ -55,11 +55,11 @@ const all = canonicalJson({});
  */
 export function lintFallbacks(triggers: readonly LintTrigger[]): Finding[] {
   const fallbacks = triggers.filter(({ fallback }) => fallback);
-  const asked = new Set(fallbacks.flatMap(({ events }) => events.map(({ key }) => key)));
+  const asked = new Set(fallbacks.flatMap(({ events }) => events.map(({ key }) => canonicalEventKey(key))));
   const taken = new Set<string>();
   for (const trigger of triggers) {
     if (trigger.fallback || trigger.isOptional) continue;
-    const on = trigger.events.filter(({ key }) => asked.has(key));
+    const on = trigger.events.filter(({ key }) => asked.has(canonicalEventKey(key)));
     if (on.length === 0) continue;
     const where = canonicalJson(trigger.where);
     for (const { key } of on) taken.add(takes(trigger, key, where));
