@@ -242,7 +242,10 @@ const silent: readonly string[] = [
   trigger('where: {$.codehost.push.commits.0.message: {exists: true}, team: x}'),
   trigger('message: "{{ title }} {{ codehost.push.commits.0.id }} {{ svc.authored }}"'),
   trigger('where: {$.codehost.pullRequest.labelNames: {contains: x}}', 'codehost.pull_request.labeled'),
-  trigger('where: {$.codehost.review.state: {changedTo: approved}}', 'codehost.review.submitted'),
+  trigger(
+    'where: {$.svc.authored: false, $.codehost.review.state: {changedTo: approved}}',
+    'codehost.review.submitted',
+  ),
   trigger('where: {$.tracker.updatedFrom.labelNames.added: {contains: x}}', 'tracker.issue.updated'),
   trigger('where: {$.binding.context.phase: x, $.binding.target.type: y}', 'svc.session.binding.bound'),
   trigger('endpoint: e, where: {any: 1, $.codehost.thing: 2}, message: "{{ codehost.x.y }}"', 'webhook.x'),

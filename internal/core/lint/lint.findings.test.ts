@@ -167,6 +167,14 @@ const triggers: readonly (readonly [LintTrigger, readonly string[]])[] = [
       'loop-possible triggers[0].routing@300: A session that this spawns may cause codehost.issue.comment.created itself and so spawn the next | Add "$.svc.authored: false" to where.',
     ],
   ],
+  ...['review.submitted', 'pull_request_review.submitted', 'pull_request_review_comment.created'].map(
+    (said): readonly [LintTrigger, readonly string[]] => [
+      trigger([`codehost.${said}`], { where: {} }),
+      [
+        `loop-possible triggers[0].routing@300: A session that this spawns may cause codehost.${said} itself and so spawn the next | Add "$.svc.authored: false" to where.`,
+      ],
+    ],
+  ),
   [trigger(['tracker.comment.created'], { where: { '$.svc.authored': true } }), []],
   [trigger(['tracker.comment.created'], { where: {}, routing: deliver({}) }), []],
   [

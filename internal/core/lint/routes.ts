@@ -85,14 +85,25 @@ export function lintFallbacks(triggers: readonly LintTrigger[]): Finding[] {
 }
 
 /** Keys that a session causes by what it says; a spawn or delivery on them that does not leave out its own may go round. */
-const echoes = ['chat.message.', 'codehost.issue_comment.', 'codehost.issue.comment.', 'tracker.comment.'];
-const authored = ['$.svc.authored', '$.codehost.svc.authored'];
+const echoes = [
+  'chat.message.',
+  'codehost.issue_comment.',
+  'codehost.issue.comment.',
+  'codehost.review.',
+  'codehost.pull_request_review_comment.',
+  'tracker.comment.',
+];
 const mentions = 'chat.message.mentioned';
+const isEcho = (key: string): boolean => {
+  const canonical = canonicalEventKey(key);
+  return canonical !== mentions && echoes.some((prefix) => canonical.startsWith(prefix));
+};
+const authored = ['$.svc.authored', '$.codehost.svc.authored'];
 
 /** A fresh session for every comment, also for those that sessions write, never ends. */
 export function lintLoops(trigger: LintTrigger): Finding[] {
   if (trigger.routing.kind !== 'spawn') return [];
-  const echo = trigger.events.find(({ key }) => key !== mentions && echoes.some((prefix) => key.startsWith(prefix)));
+  const echo = trigger.events.find(({ key }) => isEcho(key));
   if (echo === undefined || authored.some((path) => Object.hasOwn(trigger.where, path))) return [];
   const message = `A session that this spawns may cause ${echo.key} itself and so spawn the next`;
   const hint = 'Add "$.svc.authored: false" to where.';
