@@ -33,7 +33,7 @@ const cases: readonly (readonly [string, TurnAnswer, TurnFacts, string])[] = [
   ],
   ['a model that failed, told as text', ended('end_turn'), upstream(500), 'failed server retry'],
   ['zero tokens and a model that failed', ended('end_turn', zeros), upstream(529, silent), 'failed overloaded retry'],
-  ['a model that could not be reached', ended('end_turn'), upstream(0), 'failed connection retry'],
+  ['a model that broke off', ended('end_turn'), upstream(0), 'failed connection retry'],
   ['the spend cap', ended('end_turn'), upstream(402), 'failed spend_cap'],
   ['the spend cap in a cancelled turn', rpc(-32603), upstream(402, cancelled), 'failed spend_cap'],
   ['the spend cap told as cancelled by nobody', ended('cancelled'), upstream(402), 'failed spend_cap'],

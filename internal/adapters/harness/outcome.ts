@@ -34,7 +34,7 @@ const internalError = -32603;
 const authRequired = -32000;
 const requestCancelled = -32800;
 
-/** By HTTP status of the last model call; 0 is a connection that failed. */
+/** By HTTP status of the last model call; 0 is an answer that failed after it had begun. */
 export function failureOfStatus(status: number): Failure | undefined {
   if (status >= 100 && status < 400) return undefined;
   switch (status) {
@@ -124,7 +124,7 @@ function witnessed(evidence: ModelEvidence | undefined): (Failure & { message: s
   if (evidence === undefined || evidence.calls === 0 || evidence.lastStatus === undefined) return undefined;
   const failure = failureOfStatus(evidence.lastStatus);
   if (failure === undefined) return undefined;
-  const status = evidence.lastStatus === 0 ? 'could not be reached' : `answered ${evidence.lastStatus}`;
+  const status = evidence.lastStatus === 0 ? 'did not answer to its end' : `answered ${evidence.lastStatus}`;
   const detail = evidence.lastError === undefined ? '' : `: ${evidence.lastError}`;
   return { ...failure, message: `the model ${status}${detail}` };
 }

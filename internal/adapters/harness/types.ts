@@ -185,7 +185,7 @@ export interface TokenUsage {
  */
 export interface ModelEvidence {
   readonly calls: number;
-  /** HTTP status of the last finished call; 0 where the upstream could not be reached or broke off. */
+  /** HTTP status of the last finished call; 0 where its answer broke off, or told of a failure that may pass. */
   readonly lastStatus?: number;
   readonly lastError?: string;
 }

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import {
   createMeter,
   type Endpoint,
+  mayPass,
   type Metered,
   opensWithFailure,
   type PreparedCall,
@@ -204,7 +205,7 @@ async function passAnswer(
     report(deps, route, call, endpoint, {
       status,
       ok: failure === undefined,
-      retryable: failure !== undefined,
+      retryable: failure !== undefined && mayPass(failure),
       model: attempt.model,
       message,
     });

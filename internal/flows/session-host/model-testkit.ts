@@ -1,6 +1,6 @@
 // A model provider for tests of running sessions: answers each call with a few words at a price, and keeps what it was asked.
 
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface ModelStub {
@@ -9,6 +9,8 @@ export interface ModelStub {
     readonly headers: IncomingMessage['headers'];
     readonly body: { readonly [key: string]: unknown };
   }[];
+  /** The next calls are answered so instead, one each. */
+  readonly instead: ((response: ServerResponse) => void)[];
   stop(): Promise<void>;
 }
 
@@ -35,11 +37,14 @@ const events = [
 
 export async function startModelStub(): Promise<ModelStub> {
   const asked: ModelStub['asked'] = [];
+  const instead: ModelStub['instead'] = [];
   const server = createServer((request, response) => {
     let text = '';
     request.on('data', (chunk: Buffer) => (text += chunk.toString()));
     request.on('end', () => {
       asked.push({ headers: request.headers, body: JSON.parse(text) as { readonly [key: string]: unknown } });
+      const other = instead.shift();
+      if (other !== undefined) return other(response);
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       for (const event of events) response.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
       response.end();
@@ -49,6 +54,7 @@ export async function startModelStub(): Promise<ModelStub> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked,
+    instead,
     stop: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

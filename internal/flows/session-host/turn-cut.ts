@@ -2,6 +2,7 @@
 
 import type { ModelEvidence, TurnOutcome } from '../../adapters/harness/types.ts';
 import type { TurnEnd } from '../../core/session/session.ts';
+import type { ModelCallEnd } from '../ports.ts';
 import type { Cap } from './channels.ts';
 import type { Launched } from './launching.ts';
 import type { TurnSpans } from './spans.ts';
@@ -42,9 +43,15 @@ export function evidenceOf(launched: Launched, since: Date): ModelEvidence {
   if (last === undefined || last.at < since) return { calls: 0 };
   return {
     calls: 1,
-    lastStatus: last.ok ? 200 : Math.max(last.status, 400),
+    lastStatus: last.ok ? 200 : statusOf(last),
     ...(last.message !== null && { lastError: last.message }),
   };
+}
+
+/** One that failed after its answer had begun has a status of success. */
+function statusOf({ status, retryable }: ModelCallEnd): number {
+  if (status >= 400) return status;
+  return retryable ? 0 : 400;
 }
 
 /** Of a turn that another process has begun: what the model was asked before is not known here. */

@@ -120,8 +120,12 @@ export function opensWithFailure(wire: Wire, start: string): boolean {
   if (line === undefined) return false;
   const seen = unseen();
   event(wire, seen, parsed(line.slice(5)));
-  return seen.failure !== undefined && !/invalid|billing|authentication|permission|content|context/.test(seen.failure);
+  return seen.failure !== undefined && mayPass(seen.failure);
 }
+
+/** Whether what is asked again may succeed after a failure that an answer told. */
+export const mayPass = (failure: string): boolean =>
+  !/invalid|billing|authentication|permission|content|context/.test(failure);
 
 function result(wire: Wire, seen: Seen, estimate: number): Metered {
   const { usage, ...about } = summed(wire, seen, estimate);

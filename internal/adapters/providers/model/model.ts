@@ -7,7 +7,7 @@
 
 export { type Endpoint, endpointOf } from './wire.ts';
 export { errorBody, type ErrorKind } from './errors.ts';
-export { createMeter, type Metered, opensWithFailure } from './meter.ts';
+export { createMeter, mayPass, type Metered, opensWithFailure } from './meter.ts';
 export { type Shortened, shorten } from './long.ts';
 export { BodyProblem } from './problem.ts';
 export { type PreparedCall, prepareBody } from './request.ts';
