@@ -121,6 +121,8 @@ const fence: ServiceCheck = {
     const view = await service.until(session, 'the shell answers', answered('over-and-out'));
     const text = view.said.findLast((one) => one.role === 'assistant')?.text ?? '';
     assert.match(text, /bed is seven/);
+    const result = view.said.findLast(({ kind }) => kind === 'tool_result');
+    assert.match(result?.text ?? '', /bed is seven[^]*over-and-out/, 'the transcript has what it wrote');
     for (const { argv } of service.processes(session)) {
       assert.doesNotMatch(
         argv.join(' '),

@@ -18,6 +18,7 @@ export {
 } from './install.ts';
 export { planLaunch } from './profiles.ts';
 export { defaultLimits, failureCharsMax, HarnessFailure, nameBytesMax, planPart } from './types.ts';
+export { cut } from './updates.ts';
 
 /**
  * Connects to a running program and initializes it. Throws HarnessFailure when the program exits, answers nothing in

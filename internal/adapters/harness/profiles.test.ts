@@ -97,6 +97,11 @@ test('both declare the extension without which a failed turn looks like a good o
   }
 });
 
+test('harness-b is asked for what its commands write, and the other, which tells it anyway, is not', () => {
+  const asks = (plan: LaunchInput) => planLaunch(plan).clientMeta['terminal_output_delta'];
+  assert.deepEqual([asks(forB()), asks(input)], [true, undefined]);
+});
+
 test('adapters are pinned exactly', () => {
   for (const harness of ['harness-a', 'harness-b'] as const)
     assert.match(adapterOf(harness).version, /^\d+\.\d+\.\d+$/);

@@ -21,7 +21,7 @@ interface HarnessProfile {
   plan(
     input: LaunchInput,
   ): Omit<LaunchPlan, 'harness' | 'clientMeta' | 'secrets' | 'toolsAuthorization'> &
-    Partial<Pick<LaunchPlan, 'toolsAuthorization'>>;
+    Partial<Pick<LaunchPlan, 'clientMeta' | 'toolsAuthorization'>>;
 }
 
 /** Opens nothing anywhere: the gateway puts the provider's key in. */
@@ -116,6 +116,8 @@ const harnessB: HarnessProfile = {
         NO_BROWSER: '1',
       },
       directories: [configDir],
+      // Without it the one that is told of failures is told nothing of what a command wrote.
+      clientMeta: { ...failureExtension, terminal_output_delta: true },
       sessionMeta: {},
       // A title given before the first prompt keeps it from asking another model for one.
       afterOpen: [

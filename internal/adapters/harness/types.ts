@@ -134,6 +134,8 @@ export type HarnessUpdate =
       readonly title?: string;
       readonly input?: string;
       readonly text?: string;
+      /** A piece of what it gives, behind those before. */
+      readonly more?: string;
       readonly truncated?: true;
     }
   | {
@@ -145,6 +147,8 @@ export type HarnessUpdate =
       readonly title?: string;
       readonly input?: string;
       readonly text?: string;
+      /** A piece of what it gives, behind those before. */
+      readonly more?: string;
       readonly truncated?: true;
     }
   | { readonly kind: 'plan'; readonly entries: readonly { readonly text: string; readonly status: string }[] }

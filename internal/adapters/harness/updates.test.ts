@@ -41,6 +41,26 @@ const cases: readonly (readonly [string, unknown, HarnessUpdate | undefined])[] 
     },
     { kind: 'tool_updated', callId: '1', status: 'in_progress', text: 'a\n[diff b.ts]' },
   ],
+  [
+    'a piece of what a command writes',
+    {
+      sessionUpdate: 'tool_call_update',
+      toolCallId: '1',
+      _meta: { terminal_output_delta: { data: 'é'.repeat(513), terminal_id: '1' } },
+    },
+    { kind: 'tool_updated', callId: '1', more: 'é'.repeat(512), truncated: true },
+  ],
+  [
+    'all of it, told at once',
+    {
+      sessionUpdate: 'tool_call',
+      toolCallId: '1',
+      title: 'ls',
+      status: 'completed',
+      _meta: { terminal_output_delta: { data: 'a' } },
+    },
+    { kind: 'tool_finished', callId: '1', status: 'completed', category: 'other', title: 'ls', text: 'a' },
+  ],
   ['a tool call without an id', { sessionUpdate: 'tool_call', title: 'x' }, undefined],
   [
     'a plan',

@@ -140,18 +140,25 @@ function jsonWithin(value: unknown, most: number): string {
   return text;
 }
 
+/** A piece of what a command writes, as the client of `harness-b` asks for it. */
+const pieceOf = (meta: unknown): string | undefined =>
+  textOf(fieldsOf(fieldsOf(meta)['terminal_output_delta'])['data']);
+
 function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUpdate | undefined {
   const callId = nameOf(fields['toolCallId']);
   if (callId === undefined) return undefined;
   const title = nameOf(fields['title']);
   const status = fields['status'];
   const input = jsonText(fields['rawInput'], maxBytes);
-  const text = toolText(fields, maxBytes);
+  const said = pieceOf(fields['_meta']);
+  const piece = said === undefined ? undefined : cut(said, maxBytes);
+  const [text, more] = [toolText(fields, maxBytes) ?? (isNew ? piece : undefined), isNew ? undefined : piece];
   const shown = {
     ...(title !== undefined && { title }),
     ...(input !== undefined && { input: input.text }),
     ...(text !== undefined && { text: text.text }),
-    ...truncatedIf(input, text),
+    ...(more !== undefined && { more: more.text }),
+    ...truncatedIf(input, text, more),
   };
   const category = nameOf(fields['kind']) ?? 'other';
   if (status === 'completed' || status === 'failed')

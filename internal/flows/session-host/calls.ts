@@ -2,6 +2,7 @@
 // and tell its title and input piece by piece as the model writes them: such a call is a line once it is told whole, and one more
 // where something came after that. What it gave before its end is what it gave, where the end does not say. Pure.
 
+import { cut, defaultLimits } from '../../adapters/harness/harness.ts';
 import type { HarnessUpdate } from '../../adapters/harness/types.ts';
 
 type Told<Kind extends HarnessUpdate['kind']> = Extract<HarnessUpdate, { readonly kind: Kind }>;
@@ -57,12 +58,11 @@ export class Calls {
 
   /** Takes a part; what is due by it, in order. */
   take(update: CallUpdate, at: Date): readonly (DueCall | CallEnd)[] {
-    const { callId, text, kind } = update;
+    const { callId, kind } = update;
     const lines: (DueCall | CallEnd)[] = this.#due === callId ? [] : this.close();
     const before = kind === 'tool_started' ? undefined : this.#open.get(callId);
     const line = { ...this.known(update), at };
-    const gave =
-      text === undefined ? (before?.gave ?? {}) : { text, ...(update.truncated && { truncated: true as const }) };
+    const gave = gaveOf(before?.gave ?? {}, update);
     const isNews = update.title !== undefined || update.input !== undefined;
     this.#open.set(callId, { line: isNews ? line : (before?.line ?? line), gave, stands: before?.stands });
     this.#forgetOldest();
@@ -72,7 +72,7 @@ export class Calls {
     if (kind === 'tool_finished') {
       lines.push(...this.close());
       this.#open.delete(callId);
-      const { input: _input, category: _category, truncated: _truncated, ...end } = update;
+      const { input: _input, category: _category, truncated: _truncated, more: _more, ...end } = update;
       lines.push({ ...end, ...gave });
     } else if (update.status === 'in_progress' || (kind === 'tool_started' && !isEmpty(line)))
       lines.push(...this.close());
@@ -99,6 +99,16 @@ export class Calls {
       this.#open.delete(oldest);
     }
   }
+}
+
+/** What a call gave, with what is told of that now: all of it, or a piece behind what was told before. */
+function gaveOf(before: Call['gave'], update: CallUpdate): Call['gave'] {
+  const { text, truncated } = update;
+  const told = text === undefined ? before : { text, ...(truncated && { truncated }) };
+  const more = update.kind === 'tool_started' ? undefined : update.more;
+  if (more === undefined || told.truncated) return told;
+  const whole = cut(`${told.text ?? ''}${more}`, defaultLimits.maxTextBytes);
+  return { text: whole.text, ...((whole.truncated || truncated) && { truncated: true }) };
 }
 
 /** What it is for is still being written. */

@@ -97,6 +97,48 @@ describe('calls of tools in a transcript', () => {
     );
   });
 
+  it('what one gave piece by piece, as commands of harness-b do, is what it gave, and no secret shows where a piece ends', async () => {
+    const shell = { name: 'exec_command', kind: 'execute', status: 'in_progress', title: 'make' };
+    const piece = (data: string): object => ({ _meta: { terminal_output_delta: { data, terminal_id: 'a' } } });
+    const exit = { _meta: { terminal_exit: { exit_code: 0, signal: null, terminal_id: 'a' } } };
+    assert.deepEqual(
+      await callsOf([
+        begun('s', { title: 'mcp.svc.svc_secrets_create', rawInput: { name: 'k', value: 'hunter2 hunter2' } }),
+        told('s', { status: 'completed', content: text('stored') }),
+        begun('a', { ...shell, rawInput: { command: 'make' }, content: [{ type: 'terminal', terminalId: 'a' }] }),
+        told('a', piece('one\n')),
+        told('a', piece('two hunt')),
+        told('a', piece('er2 hunter2\n')),
+        told('a', { status: 'completed', ...exit }),
+      ]),
+      [
+        ['tool_call', 'mcp.svc.svc_secrets_create', '{"name":"k","value":"***"}'],
+        ['tool_result', 'stored', 'completed'],
+        ['tool_call', 'make', '{"command":"make"}'],
+        ['tool_result', 'one\ntwo ***\n', 'completed'],
+      ],
+    );
+  });
+
+  it('of what one gave in very many pieces as much stands there as of one piece', async () => {
+    const delta = { _meta: { terminal_output_delta: { data: '$X', terminal_id: 'a' } } };
+    const lines = [
+      begun('a', { title: 'yes', status: 'in_progress' }),
+      ...Array.from({ length: 9 }, () => told('a', delta)),
+    ];
+    const session = await bench.start(
+      'raw',
+      JSON.stringify({ lines: [...lines, told('a', { status: 'completed' })], big: 30_000, of: 'é' }),
+    );
+    const { messages } = await bench.until(session, idle);
+    const result = messages.find(({ kind }) => kind === 'tool_result') as {
+      text: string;
+      detail?: { truncated?: boolean };
+    };
+    assert.equal(result.text, 'é'.repeat(32_768));
+    assert.equal(result.detail?.truncated, true);
+  });
+
   it('one that is over when it is told of, or told of before it is begun, stands there with what it was given', async () => {
     assert.deepEqual(
       await callsOf([
