@@ -99,6 +99,11 @@ async function prompt(session: Session, blocks: string[], client: AgentContext):
     mode: session.mode,
     signal: running.signal,
     orphan: () => orphan('ignore'),
+    // As one of the real harnesses does when the program behind it ends.
+    forget: async () => {
+      sessions.delete(session.id);
+      return undefined;
+    },
   });
   try {
     const end = await run.play();

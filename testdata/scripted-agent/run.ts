@@ -35,6 +35,7 @@ interface Scene {
   readonly mode: string;
   readonly signal: AbortSignal;
   readonly orphan: () => number;
+  readonly forget: () => Promise<undefined>;
 }
 
 const MAX_SHOWN_CHARS = 20_000;
@@ -140,6 +141,8 @@ export class Run {
       case 'exit':
         process.exit(Number.parseInt(directive.text, 10) || 0);
         break;
+      case 'forget':
+        return this.#scene.forget();
       case 'garbage':
         process.stdout.write('this is not a message\n');
         return this.#sleep(60_000);

@@ -13,6 +13,7 @@ export type Directive =
   | {
       readonly kind:
         | 'crash'
+        | 'forget'
         | 'garbage'
         | 'half'
         | 'hang'
@@ -26,7 +27,19 @@ export type Directive =
 
 const TEXT = ['say', 'think', 'ask', 'fail', 'env', 'read', 'exec', 'plan', 'model', 'exit'] as const;
 const COUNT = ['sleep', 'big', 'flood'] as const;
-const BARE = ['crash', 'garbage', 'half', 'hang', 'history', 'orphan', 'system', 'config', 'tools', 'unknown'] as const;
+const BARE = [
+  'crash',
+  'forget',
+  'garbage',
+  'half',
+  'hang',
+  'history',
+  'orphan',
+  'system',
+  'config',
+  'tools',
+  'unknown',
+] as const;
 
 const isOf = <T extends string>(list: readonly T[], word: string): word is T =>
   (list as readonly string[]).includes(word);

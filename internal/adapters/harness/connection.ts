@@ -6,7 +6,7 @@ import { type ClientConnection, client, RequestError } from '@agentclientprotoco
 import { expires } from './expires.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
 import { agentOf, supports, initializeParams } from './handshake.ts';
-import { classifyTurn, errorOf, type TurnAnswer, type TurnFacts } from './outcome.ts';
+import { classifyTurn, errorOf, isForgotten, type TurnAnswer, type TurnFacts } from './outcome.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
 import {
@@ -161,19 +161,15 @@ export class HarnessConnection {
   async #through(answering: () => Promise<TurnAnswer>, options: PromptOptions, active: boolean): Promise<TurnOutcome> {
     if (this.#turn !== undefined) throw new Error('a prompt is in flight already');
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    const turn: Turn = {
-      active,
-      cancelRequested: false,
-      told: undefined,
-      permissions: new AbortController(),
-      ended,
-    };
+    const turn: Turn = { active, cancelRequested: false, told: undefined, permissions: new AbortController(), ended };
     this.#turn = turn;
     try {
       const answer = await answering();
       await this.#updates;
       // It has ended, also where its wire has since; but for what cannot be kept of it.
       if (this.#failure?.kind === 'listener_failed') return this.#lost(this.#failure);
+      if (isForgotten(answer, this.#sessionId))
+        return this.#lost(this.#fail('forgotten', 'the harness knows its session no more'));
       const evidence = await options.evidence?.();
       const facts: TurnFacts = {
         active: turn.active,

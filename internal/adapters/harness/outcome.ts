@@ -25,6 +25,10 @@ export function errorOf(given: unknown): Extract<TurnAnswer, { error: unknown }>
   return { code: typeof code === 'number' ? code : internalError, message: textOf(message) ?? 'Invalid request', data };
 }
 
+/** Of a prompt to a session that the harness has lost, as where the program behind it has ended: a new process has it still. */
+export const isForgotten = (answer: TurnAnswer, sessionId: string | undefined): boolean =>
+  'error' in answer && answer.error.code === resourceNotFound && fieldsOf(answer.error.data)['sessionId'] === sessionId;
+
 interface Failure {
   readonly cause: FailureCause;
   readonly retryable: boolean;
@@ -33,6 +37,7 @@ interface Failure {
 const internalError = -32603;
 const authRequired = -32000;
 const requestCancelled = -32800;
+const resourceNotFound = -32002;
 
 /** By HTTP status of the last model call; 0 is an answer that failed after it had begun. */
 export function failureOfStatus(status: number): Failure | undefined {

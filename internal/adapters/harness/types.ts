@@ -232,6 +232,7 @@ export type HarnessFailureKind =
   | 'refused'
   | 'incompatible'
   | 'cannot_resume'
+  | 'forgotten'
   | 'listener_failed'
   | 'closed';
 

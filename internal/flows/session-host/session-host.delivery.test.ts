@@ -324,6 +324,17 @@ describe('messages that were cut off', { concurrency: 4 }, () => {
     );
   });
 
+  it('are delivered in a new process where the harness knows its session no more, as after the end of the program behind it', async () => {
+    const session = await bench.start('plain', '!forget\n!say first');
+    await bench.until(session, (seen) => idle(seen) && seen.said.includes('first'));
+    await bench.send(session, '!say second');
+    const view = await bench.until(session, (seen) => seen.state === 'failed' || seen.said.includes('second'));
+    assert.equal(view.reason, null);
+    const heard = await bench.heard(session);
+    assert.deepEqual([heard[0], heard.at(-1)?.split('\n').at(-1)], ['!forget\n!say first', '!say second']);
+    assert.ok(view.texts.includes('The session goes on.'), 'with its history');
+  });
+
   it('are let go of with the pause and the count of their launch, in one commit: whoever takes them finds both', async () => {
     const { db } = bench.daemon.database;
     await db.query(`create table public.let_go (id uuid, retry_at timestamptz, failures int)`);
