@@ -6,7 +6,7 @@ import { type ClientConnection, client, RequestError } from '@agentclientprotoco
 import { expires } from './expires.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
 import { agentOf, supports, initializeParams } from './handshake.ts';
-import { classifyTurn, errorOf, isForgotten, type TurnAnswer, type TurnFacts } from './outcome.ts';
+import { classifyTurn, errorOf, errorText, isForgotten, type TurnAnswer, type TurnFacts } from './outcome.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
 import {
@@ -270,7 +270,8 @@ export class HarnessConnection {
       return { response: await this.#wire.agent.request<unknown>(method, params) };
     } catch (error) {
       if (error instanceof RequestError) {
-        return { error: { code: error.code, message: error.message, data: error.data } };
+        const { code, message, data } = error;
+        return { error: { code, message: errorText(message, data), data } };
       }
       // The wire ended: for a reason that is known by now, or that the program's exit will tell.
       throw this.#failure ?? (await this.ended);

@@ -58,6 +58,12 @@ const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
     /^the harness refused initialize: 0{1000,2000}$/,
   ],
   [
+    'says no more than that there is an error, and why beside it',
+    `${initialized}; read l; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":{"details":"failed to load configuration of $ANTHROPIC_BASE_URL"}}}' | sed "s#[$]ANTHROPIC_BASE_URL#$ANTHROPIC_BASE_URL#"; sleep 60`,
+    'refused',
+    /^the harness refused session\/new: Internal error: failed to load configuration of \[redacted\] \(-32603\)$/,
+  ],
+  [
     'opens a session without an id',
     `${initialized}; read l; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; sleep 60`,
     'refused',

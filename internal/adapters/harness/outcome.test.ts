@@ -151,6 +151,13 @@ test('usage that is null, absent or all zeros says nothing', () => {
   });
 });
 
+test('an error says why where it says that beside its message', () => {
+  const said = (more: object) => errorOf({ code: -32_603, message: 'Internal error', ...more }).message;
+  assert.equal(said({ data: { details: 'no such file' } }), 'Internal error: no such file');
+  for (const data of [undefined, null, 'x', {}, { details: '' }, { details: 7 }, { details: 'Internal error' }])
+    assert.equal(said({ data }), 'Internal error');
+});
+
 test('whatever an answer has in place of an error, it is a failure', () => {
   for (const given of [null, 5, 'x', [], {}, { code: 'x', message: { toString: 1 } }, { code: -32_603 }]) {
     const outcome = classifyTurn({ error: errorOf(given) }, good);

@@ -19,10 +19,17 @@ export type TurnAnswer =
   | { readonly response: unknown }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } };
 
+/** What an error says. Some say that there is one, and why beside that. */
+export function errorText(message: string, data: unknown): string {
+  const details = textOf(fieldsOf(data)['details']) ?? '';
+  return message.includes(details) ? message : `${message}: ${details}`;
+}
+
 /** The error of an answer as it was read, which may be anything. */
 export function errorOf(given: unknown): Extract<TurnAnswer, { error: unknown }>['error'] {
   const { code, message, data } = fieldsOf(given);
-  return { code: typeof code === 'number' ? code : internalError, message: textOf(message) ?? 'Invalid request', data };
+  const said = errorText(textOf(message) ?? 'Invalid request', data);
+  return { code: typeof code === 'number' ? code : internalError, message: said, data };
 }
 
 /** Of a prompt to a session that the harness has lost, as where the program behind it has ended: a new process has it still. */
