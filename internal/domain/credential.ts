@@ -41,11 +41,21 @@ function isRandom(run: string): boolean {
 
 const stars = (found: string): string => '*'.repeat(found.length);
 
+/** What a name goes on with behind what was found of it. */
+const nameEnd = /[A-Za-z0-9_.-]*/y;
+/** A name that only begins as a token does, such as `npm_registry_token`: what issuers make up is not two words and more. */
+const wordsPattern = /^[a-z]{1,8}(?:[-_.](?:[a-z]{1,16}[0-9]{0,4}|[0-9]{1,4})){2,}$/;
+
+function isName(found: string, at: number, text: string): boolean {
+  nameEnd.lastIndex = at + found.length;
+  return wordsPattern.test(found + (nameEnd.exec(text)?.[0] ?? ''));
+}
+
 /** The text with a star for each unit of what looks like a credential, so that columns stay where they were. */
 export function maskCredentials(text: string): string {
   if (text.length < 8) return text;
   return text
-    .replace(anyIssued, stars)
+    .replace(anyIssued, (found, at: number) => (isName(found, at, text) ? found : stars(found)))
     .replace(anyCarried, (found) => (found.endsWith('@') ? `${stars(found.slice(0, -1))}@` : stars(found)))
     .replace(runPattern, (run) => (isRandom(run) ? stars(run) : run));
 }

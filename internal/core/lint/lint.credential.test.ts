@@ -23,6 +23,14 @@ const credentials: readonly string[] = [
   'https://hunter2@x.test',
   'Authorization: Bearer abcdefgh12345678',
   'q9X7c2LmZ0vT5bR8nK1wE4yU6iO3pA7s',
+  // In small letters alone, and beside a name that is none.
+  'npm_abcdefghijklmnopqrstuvwxyzabcdefghij',
+  'hf_abcdefghij',
+  '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',
+  'glpat-ab_cdefghijklm-nopqrstuvwxyzabcdefgh',
+  'sk_live_abcdefghijklmnopqrstuvwx',
+  `npm_registry_token=npm_${long}`,
+  `npm_registry_token-npm_${long}`,
 ];
 
 const harmless: readonly string[] = [
@@ -43,6 +51,12 @@ const harmless: readonly string[] = [
   'task-runner-of-the-first-floor',
   'vendor/model-name-with-a-long-tail-2026-01-01',
   'Europe/Paris',
+  'npm_registry_token',
+  'hf_model_cache_2',
+  'lin_oauth_client.key',
+  'glpat-deploy-bot-token',
+  'sk_authorization_key',
+  'whsec_production_endpoint_v2',
 ];
 
 test('what has the form of a credential is one, and is starred at its length', () => {
