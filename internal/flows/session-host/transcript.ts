@@ -31,6 +31,8 @@ export class Transcript implements HarnessFollower {
   #calledAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
+  /** The number of the last line that is known to stand. */
+  #last = 0;
   /** Characters of text that another process has written already. */
   #skip = 0;
 
@@ -101,7 +103,13 @@ export class Transcript implements HarnessFollower {
       const { db, runtime } = this.#ctx;
       if (entries.length > 0) {
         const now = runtime.now();
-        await withRetry(() => appendTranscript(db, this.#lease, entries, now, write));
+        let againBehind: number | undefined;
+        const append = (): Promise<number | undefined> => {
+          const appended = appendTranscript(db, this.#lease, entries, { now, write, againBehind });
+          againBehind = this.#last;
+          return appended;
+        };
+        this.#last = (await withRetry(append)) ?? this.#last;
       } else if (write !== undefined) await withRetry(() => moveHold(db, this.#lease, write));
       if (write !== undefined) this.progress.written(write);
     });

@@ -3,7 +3,7 @@
 // where it is another's by now.
 
 import type { JsonObject } from '../../../domain/json.ts';
-import type { Sql } from '../store.ts';
+import type { Database, Sql } from '../store.ts';
 import { type CursorWrite, moveHoldText } from './holds.ts';
 import type { Lease } from './hosts.ts';
 import { storable, storableJson } from '../schema/text.ts';
@@ -227,18 +227,24 @@ export interface TranscriptEntry {
   readonly at?: Date;
 }
 
+interface Appending {
+  readonly now: Date;
+  /** Both are written or neither is. */
+  readonly write?: CursorWrite | undefined;
+  /** The same may have been written before, and not answered: if it was, then behind this number. */
+  readonly againBehind?: number | undefined;
+}
+
 /**
- * Appends to a transcript. False where the lease is gone: another host, or nobody, writes it now. With a cursor both are
- * written or neither is, and once, however often it is tried.
+ * Appends to a transcript; the number of its last line. Undefined where the lease is gone: another host, or nobody, writes it
+ * now.
  */
 export async function appendTranscript(
-  sql: Sql,
+  db: Pick<Database, 'query' | 'tx'>,
   lease: Lease,
   entries: readonly TranscriptEntry[],
-  now: Date,
-  write?: CursorWrite,
-): Promise<boolean> {
-  if (entries.length === 0) return true;
+  { now, write, againBehind }: Appending,
+): Promise<number | undefined> {
   const rows = entries.map(({ role, kind, text, detail, at }) => ({
     role,
     kind,
@@ -246,26 +252,57 @@ export async function appendTranscript(
     text: storable(text),
     detail: detail === undefined ? undefined : storableJson(detail),
   }));
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  if (againBehind === undefined) return insertLines(db, lease, rows, write);
+  return db.tx(async (tx) => {
+    // Whoever writes lines has locked the row until they stand: what is asked next sees them.
+    await tx.query(`select from svc.sessions where id = $1::uuid for no key update`, [lease.sessionId]);
+    const { sessionId } = lease;
+    const { rows: known } = await tx.query<{ last: number }>(
+      `select (select max(seq) from svc.messages where session_id = $1::uuid) as last from svc.messages
+        where session_id = $1::uuid and seq > $2::bigint and role = $3::text and kind = $4::text and text = $5::text
+          and at = $6::timestamptz limit 1`,
+      [sessionId, againBehind, first.role, first.kind, first.text, first.at],
+    );
+    return known[0]?.last ?? insertLines(tx, lease, rows, write);
+  });
+}
+
+async function insertLines(
+  sql: Sql,
+  lease: Lease,
+  rows: readonly object[],
+  write: CursorWrite | undefined,
+): Promise<number | undefined> {
   const own = `own as (
        select s.id from svc.sessions s where s.id = $1::uuid and s.epoch = $2::bigint and s.live for share
      )`;
-  const lines = (rowsAt: string): string =>
-    `insert into svc.messages (session_id, seq, role, kind, text, detail, at)
+  const lines = (rowsAt: string, where = ''): string =>
+    `written as (
+       insert into svc.messages (session_id, seq, role, kind, text, detail, at)
        select own.id, nextval('svc.messages_seq'), r.role, r.kind, r.text, r.detail::jsonb, r.at
-         from own, json_to_recordset(${rowsAt}::json) as r (role text, kind text, text text, detail text, at timestamptz)`;
+         from own, json_to_recordset(${rowsAt}::json) as r (role text, kind text, text text, detail text, at timestamptz)
+        ${where} returning seq
+     ) select max(seq) as last from written`;
   const held = [lease.sessionId, lease.epoch];
-  const written =
+  const { rows: found } =
     write === undefined
-      ? await sql.query(`with ${own} ${lines('$3')}`, [...held, JSON.stringify(rows)], 'append-transcript')
-      : await sql.query(
-          `with ${own}, moved as (${moveHoldText})
-           ${lines('$5')}
-            where not exists (select from svc.session_holds h
+      ? await sql.query<{ last: number | null }>(
+          `with ${own}, ${lines('$3')}`,
+          [...held, JSON.stringify(rows)],
+          'append-transcript',
+        )
+      : await sql.query<{ last: number | null }>(
+          `with ${own}, moved as (${moveHoldText}), ${lines(
+            '$5',
+            `where not exists (select from svc.session_holds h
               where h.session_id = $1::uuid and h.epoch = $2::bigint and h.commits >= $4::bigint)`,
+          )}`,
           [...held, JSON.stringify(write.cursor), write.number, JSON.stringify(rows)],
           'append-held-transcript',
         );
-  return written.rowCount > 0;
+  return found[0]?.last ?? undefined;
 }
 
 /**
