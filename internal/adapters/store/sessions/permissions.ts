@@ -8,7 +8,10 @@ import { storable, storableJson } from '../schema/text.ts';
 
 export type PermissionState = 'open' | 'allow' | 'allow_always' | 'reject' | 'cancelled';
 
-/** Writes a request and lets the session wait for it, inactive from now on. False where the lease is gone or no turn runs. */
+/**
+ * Writes a request and lets the session wait for it, inactive from now on: the same however often it is done. False where the
+ * lease is gone or no turn runs.
+ */
 export async function askPermission(
   sql: Sql,
   lease: Lease,
@@ -20,7 +23,8 @@ export async function askPermission(
          where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission') returning id
      )
      insert into svc.permissions (id, session_id, epoch, title, request, created_at)
-       select $3::uuid, id, $2::bigint, $4::text, $5::jsonb, $6::timestamptz from own`,
+       select $3::uuid, id, $2::bigint, $4::text, $5::jsonb, $6::timestamptz from own
+       on conflict (id) do update set epoch = excluded.epoch`,
     [lease.sessionId, lease.epoch, ask.id, storable(ask.title), storableJson(ask.request), ask.now],
   );
   return rowCount > 0;

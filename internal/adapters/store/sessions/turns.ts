@@ -117,7 +117,8 @@ const waits = `($9::text = 'pending' or ($9::text = 'failed' and attempts < $12:
 
 /**
  * Ends a turn: its messages are `done`, go back to wait (`pending`) or are given up (`failed`), and the session is idle.
- * Those of a turn that somebody stopped are `done` where they would wait, whatever ended it first. False where the lease is gone.
+ * Those of a turn that somebody stopped are `done` where they would wait, whatever ended it first. False where the lease is gone;
+ * of a turn that has ended already, true.
  */
 export async function endTurn(
   sql: Sql,
@@ -159,7 +160,10 @@ export async function endTurn(
            attempts = case when $10::boolean then greatest(attempts - 1, 1) else attempts end
          where session_id in (select id from own) and turn_id = $3::uuid and state = 'in_flight'
      )
-     select id from own`,
+     select id from own
+     union all
+     select s.id from svc.sessions s join svc.turns t on t.session_id = s.id
+       where s.id = $1::uuid and s.epoch = $2::bigint and s.live and t.id = $3::uuid and t.state <> 'running'`,
     [
       lease.sessionId,
       lease.epoch,
