@@ -33,7 +33,7 @@ import { networkOf } from './network.ts';
 import { checkCeilings, checkImage, imageOf, imageSpec, notEnforcedOf } from './ceilings.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
-import { keepWork, restoredOf } from './snapshots.ts';
+import { keptAtEnd, restoredOf } from './snapshots.ts';
 import { StageWatch } from './stage-watch.ts';
 import { openSecrets, wireSession, type SessionWiring } from './wiring.ts';
 import { watchWire } from './wire.ts';
@@ -90,9 +90,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const { cwd, notes } = await provision(ctx, { ports, session, facts, preset, ...stage, signal });
   signal.throwIfAborted();
   const results = new ResultCollector(ctx, { session, sandbox, mounts: spec.mounts, mask });
-  let isKept = false;
-  // Before the sandbox is stopped, and after its harness is.
-  of.stops.push(() => (isKept ? keepWork(ctx, { session, project, sandbox, isLast: signal.aborted }) : undefined));
+  const keepWork = keptAtEnd(of, { project, sandbox });
   of.stops.push(() => (of.progress.isStopped ? undefined : results.now()));
   ports.places.set(session.sessionId, placeOf({ ...stage, cwd, mask }));
   of.stops.push(() => void ports.places.delete(session.sessionId));
@@ -135,7 +133,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const keep = { ...stage, process: harness, provider: sandboxes.name, project: facts.project };
   const leave = await holdSession(of, { ...keep, plan, cwd, results });
   const memory = { isAmnesic, knowsUpTo };
-  return { connection, ...memory, money, sandbox, results, keepWork: () => void (isKept = true), ...leave };
+  return { connection, ...memory, money, sandbox, results, keepWork, ...leave };
 }
 
 async function makeDirectories({ signal }: Launching, sandbox: Sandbox, plan: LaunchPlan): Promise<void> {

@@ -1,6 +1,6 @@
-// Work that survives its host (docs/reference/sessions.md#snapshots): home and work of a session are kept when it is unloaded
-// or its daemon stops, sealed by a data key of their own under the master key, and put back by a daemon that has not its
-// files. Only where daemons share a database that is not one's own: else nobody could go on with them.
+// Work that survives its host (docs/reference/sessions.md#snapshots): home and work of a session are kept when its host lets go
+// of it, sealed by a data key of their own under the master key, and put back by a daemon that has not its files. Only where
+// daemons share a database that is not one's own: else nobody could go on with them.
 
 import { createZstdCompress, createZstdDecompress, constants } from 'node:zlib';
 import { newDataKey, openPiece, sealPiece } from '../../adapters/crypto/crypto.ts';
@@ -27,8 +27,10 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { createLimiter } from '../../base/concurrency.ts';
 import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
 import { pipeThrough } from '../../base/through.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
+import type { Launching } from './launching.ts';
 import { PieceSpool } from './piece-spool.ts';
 
 const pieceBytes = 1024 * 1024;
@@ -70,7 +72,11 @@ export async function keepWork(
   const began = performance.now();
   try {
     const last = of.isLast === true ? { signal: AbortSignal.timeout(keepMs) } : undefined;
-    const act = () => keep(ctx, of, maxMB * 1024 * 1024, last?.signal ?? AbortSignal.timeout(keepMs));
+    const act = () => {
+      const signal = last?.signal ?? AbortSignal.timeout(keepMs);
+      // A sandbox that says nothing does not hear of the end of its time.
+      return unlessAborted(keep(ctx, of, maxMB * 1024 * 1024, signal), signal);
+    };
     const bytes = await atOnce(of.project.id, act, last);
     if (bytes === undefined) return;
     ctx.runtime.log.info({ sessionId, bytes, ms: Math.round(performance.now() - began) }, 'session.work_kept');
@@ -78,6 +84,16 @@ export async function keepWork(
     const why = error instanceof TooLarge ? { reason: `more than ${maxMB} MB, packed` } : { err: error };
     ctx.runtime.log.warn({ sessionId, ...why }, 'session.work_not_kept');
   }
+}
+
+/** What has all of a sandbox kept before it is stopped, and after its harness is, once it is called. */
+export function keptAtEnd(
+  { ctx, session, signal, stops }: Launching,
+  of: { readonly project: Where; readonly sandbox: Sandbox },
+): () => void {
+  let isKept = false;
+  stops.push(() => (isKept ? keepWork(ctx, { ...of, session, isLast: signal.aborted }) : undefined));
+  return () => void (isKept = true);
 }
 
 async function keep(

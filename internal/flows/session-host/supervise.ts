@@ -177,7 +177,8 @@ export class Supervisor {
         hold.onRoom();
       }
       if (end.kind === 'drained' && (await this.#isLeft(session, hold))) return;
-      if (end.kind === 'unloaded' || end.kind === 'drained') hold.launched?.keepWork();
+      // From then on any daemon may go on with it.
+      if (end.kind !== 'gone' && end.kind !== 'failed') hold.launched?.keepWork();
       await this.#leave(session, hold);
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
       failpoint('session.down');
