@@ -22,6 +22,7 @@ import { ResultCollector } from './result-collector.ts';
 import { modelOf } from './model.ts';
 import { networkOf } from './network.ts';
 import { placeOf } from './place.ts';
+import { keptAtEnd } from './snapshots.ts';
 import { openSecrets, wireSession, type SessionWiring } from './wiring.ts';
 import { watchWire } from './wire.ts';
 
@@ -110,6 +111,7 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
   stops.push(() => live.dec({ provider: sandbox.provider }));
   await watchWire(ctx, session, sandbox);
   const results = new ResultCollector(ctx, { session, sandbox, mounts: facts.spec.mounts, mask });
+  const keepWork = keptAtEnd(of, { project: facts.project, sandbox });
   stops.push(() => (progress.isStopped ? undefined : results.now()));
   ports.places.set(session.sessionId, placeOf({ ...ways, sandbox, cwd: held.cwd, mask }));
   stops.push(() => void ports.places.delete(session.sessionId));
@@ -135,7 +137,7 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
     money: ways.money,
     sandbox,
     results,
-    keepWork: () => undefined,
+    keepWork,
     ...leave,
   };
 }

@@ -1,9 +1,9 @@
 // An engine that takes calls and answers none of them, once it was known: a launch that waits for it ends with its daemon, and a
-// session that runs there is left to the next one.
+// session that runs there is left to the next one, which keeps its work.
 
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -115,5 +115,44 @@ test('a daemon that stops waits for no launch whose engine fell silent once its 
   } finally {
     await engine.stop();
     await (stopped ?? bench.stop());
+  }
+});
+
+test('what a session has made since it was taken over is kept when it gives its place up', async () => {
+  const database = await createTestDatabase();
+  const engine = await startSilentEngine(rawAgent);
+  const dataDir = await mkdtemp(join(tmpdir(), 'svc-taken-'));
+  const presets = { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } };
+  const file = {
+    sandboxes: { docker: { socket: engine.socket }, presets, snapshots: { maxMB: 2 } },
+    sessions: { max: 1, unloadAfterSeconds: 0 },
+  };
+  const masterKeyFile = join(dataDir, 'own.key');
+  await writeFile(masterKeyFile, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+  const config = { file, masterKeyFile, harnessBCommand: rawAgent };
+  const host = () => createHostBench({ database, dataDir, config });
+  const keptAt = async (): Promise<number | undefined> => {
+    const text = 'select taken_at as at from svc.session_snapshots';
+    return (await database.db.query<{ at: Date }>(text)).rows[0]?.at.getTime();
+  };
+  let on = await host();
+  try {
+    await on.apply({ boxed: { harness: 'harness-b' } });
+    const session = await on.start('boxed', JSON.stringify({ lines: [say('ready')] }));
+    await on.until(session, (seen) => seen.state === 'idle' && seen.said.includes('ready'));
+    await on.stop();
+    const before = await keptAt();
+    assert.ok(before !== undefined);
+    on = await host();
+    await on.until(session, ({ body }) => body['loaded'] === (true as never));
+    const other = await on.start('boxed', JSON.stringify({ lines: [say('ready')] }));
+    await on.until(session, ({ body }) => body['loaded'] === (false as never));
+    assert.ok(Number(await keptAt()) > before);
+    await on.until(other, (seen) => seen.state !== 'queued');
+  } finally {
+    await on.stop();
+    await engine.stop();
+    await database.close();
+    await rm(dataDir, { recursive: true, force: true });
   }
 });

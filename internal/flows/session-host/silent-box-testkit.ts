@@ -25,6 +25,8 @@ const boxWords: typeof engineWords = [
   ...engineWords,
   [/^PUT \S+\/containers\/box\/archive\?/, 200, '{}'],
   [/^POST \S+\/containers\/box\/start$/, 204, '{}'],
+  [/^POST \S+\/containers\/box\/exec$/, 201, '{"Id":"exec"}'],
+  [/^DELETE \S+\/containers\/box\?/, 204, '{}'],
 ];
 
 interface Frame {
@@ -61,6 +63,9 @@ class Box {
   readonly #harness: readonly string[];
   readonly #home = mkdtempSync(join(tmpdir(), 'svc-box-'));
   readonly #programs = new Map<unknown, ChildProcess>();
+  /** Bytes that each of them was given. */
+  readonly #given = new Map<unknown, number>();
+  #owner: unknown;
   #stream: Duplex | undefined;
   #sent = 0;
   readonly #startsNone: boolean;
@@ -76,10 +81,18 @@ class Box {
     readFrames(stream, (header, data) => this.#take(header, data));
   }
 
-  #take({ t, n, id }: Frame, data: Buffer): void {
+  /** To another owner it begins its numbers anew. */
+  #hello(owner: unknown): void {
+    if (owner !== this.#owner) this.#sent = 0;
+    this.#owner = owner;
+    const programs = [...this.#programs.keys()].map((id) => ({ id, in: this.#given.get(id) }));
+    this.#stream?.write(encode({ t: 'state', got: 0, programs, ids: 1_000 }));
+  }
+
+  #take({ t, n, id, owner }: Frame, data: Buffer): void {
     if (t === 'start' && this.#startsNone) this.isSilent = true;
     if (this.isSilent) return;
-    if (t === 'hello') this.#stream?.write(encode({ t: 'state', got: 0 }));
+    if (t === 'hello') this.#hello(owner);
     else if (t === 'ping') this.#stream?.write(encode({ t: 'pong' }));
     if (n !== undefined) this.#stream?.write(encode({ t: 'got', got: n }));
     if (t === 'try') this.#say({ t: 'tried', id, answered: [] });
@@ -87,6 +100,7 @@ class Box {
     else if (t === 'start') this.#start(id, JSON.parse(data.toString('utf8')) as { argv: string[]; env: object });
     else if (t === 'in') {
       this.#programs.get(id)?.stdin?.write(data);
+      this.#given.set(id, (this.#given.get(id) ?? 0) + data.length);
       this.#say({ t: 'inack', id, bytes: data.length });
     }
   }
@@ -156,10 +170,16 @@ export async function startSilentEngine(harness: readonly string[], startsNone =
   const dir = mkdtempSync(join(tmpdir(), 'svc-silent-'));
   const socket = join(dir, 'engine.sock');
   const box = new Box(harness, startsNone);
+  /** What its box was made with, while it is there. */
+  let labels: unknown;
   const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const question = `${request.method} ${request.url}`;
     const body = await text(request);
-    const [, status = 0, answer = ''] = boxWords.find(([of]) => of.test(question)) ?? [];
+    const [, status = 0, said = ''] = boxWords.find(([of]) => of.test(question)) ?? [];
+    if (/containers\/create/.test(question)) labels = (JSON.parse(body) as { Labels: unknown }).Labels;
+    if (/^DELETE/.test(question) && !box.isSilent) labels = undefined;
+    const isListed = labels !== undefined && /containers\/json/.test(question);
+    const answer = isListed ? JSON.stringify([{ Id: 'box', Names: ['/box'], State: 'running', Labels: labels }]) : said;
     // Among what is not known is how the box ends, for which one waits as long as it lives.
     if (status !== 0 && !box.isSilent) response.writeHead(status).end(answer === '' ? body : answer);
   };
