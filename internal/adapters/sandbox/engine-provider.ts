@@ -127,12 +127,12 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   async takeOver(
     id: string,
     held: HeldSandbox,
-    program: LastingProgram & { prepare(sandbox: Sandbox): Promise<void> },
+    program: LastingProgram & Pick<SandboxWatch, 'signal'> & { prepare(sandbox: Sandbox): Promise<void> },
   ): Promise<TakenOver | null> {
     const { secret, installation = this.installation } = held;
     const files = this.#options.layout.at(id);
     let record = await files.read();
-    const box = await this.#boxOf(id, held);
+    const box = await wanted(this.#boxOf(id, held), program);
     if (held.spec !== undefined && box !== undefined && installation !== (record?.installation ?? this.installation)) {
       record = { version: 1, spec: held.spec, mounts: [], installation };
       await files.make();

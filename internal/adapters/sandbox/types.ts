@@ -241,12 +241,13 @@ export interface SandboxProvider {
   /**
    * A sandbox that an earlier process left with a program in it, and that program. Null where the box or the program is
    * gone, or where the program was given something else than that process has noted: then the box is ended. Only where
-   * sandboxes outlive their daemon. `prepare` opens the channels, before anything of the box is heard.
+   * sandboxes outlive their daemon. `prepare` opens the channels, before anything of the box is heard; whoever has stopped the
+   * sandbox since, and says so by the signal, waits for no engine.
    */
   takeOver?(
     id: string,
     held: HeldSandbox,
-    program: LastingProgram & { prepare(sandbox: Sandbox): Promise<void> },
+    program: LastingProgram & Pick<SandboxWatch, 'signal'> & { prepare(sandbox: Sandbox): Promise<void> },
   ): Promise<TakenOver | null>;
   /** Whether that sandbox runs here, so that it can be taken over. Throws EngineError. */
   holds?(id: string, held: HeldSandbox): Promise<boolean>;

@@ -119,6 +119,7 @@ export class WireLink {
   #gotSoon = false;
   #isKnown = false;
   #isLast = false;
+  #onEnd: (() => void) | undefined;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -181,6 +182,7 @@ export class WireLink {
   end(reason: string): void {
     if (this.#state === 'dead') return;
     this.#state = 'dead';
+    this.#onEnd?.();
     clearInterval(this.#pings);
     this.#outbox = [];
     this.#waiting = [];
@@ -194,9 +196,8 @@ export class WireLink {
     for (let tries = 0; ; tries += 1) {
       try {
         if (this.#isDead()) return;
-        const stream = await this.#options.dial();
-        stream.on('error', () => stream.destroy());
-        if (this.#isDead()) return void stream.destroy();
+        const stream = await this.#dialed();
+        if (stream === undefined) return;
         await this.#hello(stream);
         return;
       } catch (error) {
@@ -208,6 +209,21 @@ export class WireLink {
         await sleep(backoffMs[Math.min(tries, backoffMs.length - 1)]);
       }
     }
+  }
+
+  /** Undefined where the wire is given up before the box is reached: what answers late is nobody's. */
+  async #dialed(): Promise<Duplex | undefined> {
+    const dialing = this.#options.dial();
+    const ended = Promise.withResolvers<undefined>();
+    this.#onEnd = () => ended.resolve(undefined);
+    const stream = await Promise.race([dialing, ended.promise]).finally(() => (this.#onEnd = undefined));
+    stream?.on('error', () => stream.destroy());
+    if (!this.#isDead()) return stream;
+    dialing.then(
+      (late) => late.destroy(),
+      () => undefined,
+    );
+    return undefined;
   }
 
   #isDead(): boolean {

@@ -9,7 +9,7 @@ import { within } from '../../base/waits.ts';
 import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import type { EdgeAuthority } from '../ports.ts';
 import type { Launched, Launching } from './launching.ts';
-import { keepWork } from './snapshots.ts';
+import { answers, keepWork } from './snapshots.ts';
 
 /** Sealed: nearly all of it is secret. */
 export interface HoldRecord {
@@ -85,18 +85,8 @@ export async function holdSession(
   return keepHeld(of, given);
 }
 
-/** A sandbox in which no program starts within this says nothing: its wire counts as cut after longer than a daemon that stops has. */
-const answerMs = 3_000;
 /** So long a daemon that stops waits for what a session leaves, and for its work to be kept. */
 const leavingsMs = 15_000;
-
-async function answers(sandbox: Sandbox): Promise<boolean> {
-  const started = sandbox.run({ command: ':', cwd: '/', timeoutMs: answerMs }).then(
-    () => true,
-    () => false,
-  );
-  return (await within(started, answerMs))?.value === true;
-}
 
 /** From here on the position of the transcript is written with it. */
 export function keepHeld(

@@ -16,7 +16,7 @@ import type {
 import { forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
 import { type LaunchFacts, readLaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { unlessAborted, within } from '../../base/waits.ts';
+import { unlessAborted } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import { type FlowContext, sealingOf } from '../context.ts';
@@ -25,7 +25,7 @@ import { channelPorts } from './channels.ts';
 import { converse, starter } from './converse.ts';
 import { systemPromptOf } from './environment.ts';
 import { holdSession } from './hold.ts';
-import { type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
+import { awaitEnd, givenUpMs, type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
 import { artifactsPath, ResultCollector } from './result-collector.ts';
 import { missingKey } from './model-keys.ts';
 import { placeOf } from './place.ts';
@@ -49,8 +49,6 @@ export class ProgramMissing extends Error {
 }
 
 const lastWordsChars = 400;
-/** How long the end of a sandbox is waited for whose session is not wanted here any more. */
-const givenUpMs = 5_000;
 
 /** An error's message, and of a harness that went away the last that it said. */
 export function failureText(error: unknown): string {
@@ -229,7 +227,6 @@ async function openSandbox(
   const live = ctx.metrics.gauge('svc_sandbox_live', 'Sandboxes of this daemon that sessions run in', ['provider']);
   live.inc({ provider: sandbox.provider });
   stops.push(() => live.dec({ provider: sandbox.provider }));
-  // Who gave it up, or stops, waits for no engine that says nothing: the reaper finds what is left.
-  stops.push(async () => void (await (signal.aborted ? within(sandbox.stop(), givenUpMs) : sandbox.stop())));
+  stops.push(() => awaitEnd(sandbox.stop(), signal, givenUpMs.stop));
   return { sandbox, isFresh: known === null };
 }

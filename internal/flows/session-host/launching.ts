@@ -6,6 +6,7 @@ import type { HarnessListener } from '../../adapters/harness/types.ts';
 import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
+import { unlessAborted, within } from '../../base/waits.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import type { ModelBudget } from './channels.ts';
@@ -49,6 +50,20 @@ export interface LaunchRequest {
   readonly gate: Semaphore;
   /** Ends the launch early: what it has started is taken down at once. */
   readonly signal: AbortSignal;
+}
+
+/** How long the end of a sandbox is waited for, and its removal, once the signal says that its session is not wanted here any more. */
+export const givenUpMs = { stop: 5_000, destroy: 2_000 } as const;
+
+/**
+ * Waits for what an engine is asked to end. Who gave it up, or stops, waits for none that says nothing, nor for one that fell
+ * silent over it: the reaper finds what is left.
+ */
+export async function awaitEnd(ending: Promise<void>, signal: AbortSignal, ms: number): Promise<void> {
+  await unlessAborted(ending, signal).catch(async (error: unknown) => {
+    if (!signal.aborted) throw error;
+    await within(ending, ms);
+  });
 }
 
 /** What `bring` gives; all that it has opened is closed where it throws, and by `down`. */

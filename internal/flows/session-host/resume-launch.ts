@@ -17,7 +17,7 @@ import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { killMs } from './converse.ts';
 import { keepHeld, openHold } from './hold.ts';
-import { type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
+import { awaitEnd, givenUpMs, type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
 import { ResultCollector } from './result-collector.ts';
 import { modelOf } from './model.ts';
 import { networkOf } from './network.ts';
@@ -96,9 +96,9 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
   transcript.skip(hold.cursor.skip);
   let ways: SessionWiring | undefined;
   const found = await provider.takeOver(session.sessionId, held.box, {
-    ...{ id: held.program, outBytes: hold.cursor.out, inBytes: hold.cursor.in },
+    ...{ id: held.program, outBytes: hold.cursor.out, inBytes: hold.cursor.in, signal },
     prepare: async (sandbox) => {
-      stops.push(() => sandbox.stop());
+      stops.push(() => awaitEnd(sandbox.stop(), signal, givenUpMs.stop));
       const model = modelOf(ctx, facts.spec);
       const known = { token: held.token, authority: held.authority ?? undefined };
       ways = await wireSession(ctx, ports, { ...of, facts, model, sandbox, network, secrets }, known);

@@ -101,7 +101,7 @@ for (const [moment, { state, isLeft, ...order }] of Object.entries(moments))
   });
 
 test('a daemon that stops waits for no launch whose engine fell silent once its box was there', async () => {
-  const engine = await startSilentEngine(rawAgent, true);
+  const engine = await startSilentEngine(rawAgent, { startsNone: true });
   const presets = { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } };
   const file = { sandboxes: { docker: { socket: engine.socket }, presets } };
   const bench = await createHostBench({ config: { file, harnessBCommand: rawAgent } });
@@ -152,6 +152,73 @@ test('what a session has made since it was taken over is kept when it gives its 
   } finally {
     await on.stop();
     await engine.stop();
+    await database.close();
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+const prompt = JSON.stringify({ lines: [say('ready')] });
+const boxed = {
+  docker: {},
+  presets: { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } },
+};
+type Bench = Awaited<ReturnType<typeof createHostBench>>;
+
+/** How a session is put away. */
+const partings = {
+  'gives its place up': async (bench: Bench, session: string): Promise<void> => {
+    await bench.start('boxed', prompt);
+    await bench.until(session, ({ state }) => state === 'idle');
+  },
+  'has ended': async (bench: Bench, session: string): Promise<void> => {
+    await bench.daemon.api('POST', `P/sessions/${session}/archive`, {});
+  },
+};
+
+for (const [how, part] of Object.entries(partings))
+  test(`a daemon that stops waits for no session that ${how}, and whose engine fell silent over it`, async () => {
+    const engine = await startSilentEngine(rawAgent, { silentAt: /^DELETE/ });
+    const sandboxes = { ...boxed, docker: { socket: engine.socket } };
+    const file = { sandboxes, sessions: { max: 1, unloadAfterSeconds: 0 } };
+    const bench = await createHostBench({ config: { file, harnessBCommand: rawAgent } });
+    let stopped: Promise<string> | undefined;
+    try {
+      await bench.apply({ boxed: { harness: 'harness-b' } });
+      const session = await bench.start('boxed', prompt);
+      await bench.until(session, ({ state, said }) => state === 'idle' && said.includes('ready'));
+      await part(bench, session);
+      while (!engine.isSilent()) await sleep(20);
+      await sleep(500);
+      stopped = bench.stop().then(() => 'it has stopped');
+      assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+    } finally {
+      await engine.stop();
+      await (stopped ?? bench.stop());
+    }
+  });
+
+test('a daemon that stops waits for no session that it takes over, and whose engine fell silent over it', async () => {
+  const database = await createTestDatabase();
+  const engine = await startSilentEngine(rawAgent, { silentAt: /exec$/ });
+  const dataDir = await mkdtemp(join(tmpdir(), 'svc-taken-'));
+  const masterKeyFile = join(dataDir, 'own.key');
+  await writeFile(masterKeyFile, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+  const file = { sandboxes: { ...boxed, docker: { socket: engine.socket } } };
+  const host = () => createHostBench({ database, dataDir, config: { file, masterKeyFile, harnessBCommand: rawAgent } });
+  let bench = await host();
+  let stopped: Promise<string> | undefined;
+  try {
+    await bench.apply({ boxed: { harness: 'harness-b' } });
+    const session = await bench.start('boxed', prompt);
+    await bench.until(session, ({ state, said }) => state === 'idle' && said.includes('ready'));
+    await bench.stop();
+    bench = await host();
+    while (!engine.isSilent()) await sleep(20);
+    stopped = bench.stop().then(() => 'it has stopped');
+    assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+  } finally {
+    await engine.stop();
+    await (stopped ?? bench.stop());
     await database.close();
     await rm(dataDir, { recursive: true, force: true });
   }

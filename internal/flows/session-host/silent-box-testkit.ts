@@ -165,20 +165,28 @@ export interface SilentEngine {
   stop(): Promise<void>;
 }
 
-/** `harness`: the program of it. `startsNone`: it falls silent when the first program is to be started. */
-export async function startSilentEngine(harness: readonly string[], startsNone = false): Promise<SilentEngine> {
+/**
+ * `harness`: the program of it. `startsNone`: it falls silent when the first program is to be started; `silentAt`: when it is
+ * asked this.
+ */
+export async function startSilentEngine(
+  harness: readonly string[],
+  { startsNone = false, silentAt }: { readonly startsNone?: boolean; readonly silentAt?: RegExp } = {},
+): Promise<SilentEngine> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-silent-'));
   const socket = join(dir, 'engine.sock');
   const box = new Box(harness, startsNone);
   /** What its box was made with, while it is there. */
-  let labels: unknown;
+  let labels: { readonly [label: string]: string } | undefined;
   const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const question = `${request.method} ${request.url}`;
     const body = await text(request);
     const [, status = 0, said = ''] = boxWords.find(([of]) => of.test(question)) ?? [];
-    if (/containers\/create/.test(question)) labels = (JSON.parse(body) as { Labels: unknown }).Labels;
+    if (/containers\/create/.test(question)) labels = (JSON.parse(body) as { Labels: typeof labels }).Labels;
+    if (silentAt?.test(question) === true) box.isSilent = true;
     if (/^DELETE/.test(question) && !box.isSilent) labels = undefined;
-    const isListed = labels !== undefined && /containers\/json/.test(question);
+    const of = /session%3D([0-9a-f-]+)/.exec(question)?.[1] ?? labels?.['svc/session'];
+    const isListed = /containers\/json/.test(question) && of !== undefined && of === labels?.['svc/session'];
     const answer = isListed ? JSON.stringify([{ Id: 'box', Names: ['/box'], State: 'running', Labels: labels }]) : said;
     // Among what is not known is how the box ends, for which one waits as long as it lives.
     if (status !== 0 && !box.isSilent) response.writeHead(status).end(answer === '' ? body : answer);

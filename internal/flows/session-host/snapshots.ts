@@ -27,7 +27,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { createLimiter } from '../../base/concurrency.ts';
 import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
 import { pipeThrough } from '../../base/through.ts';
-import { unlessAborted } from '../../base/waits.ts';
+import { unlessAborted, within } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
 import type { Launching } from './launching.ts';
@@ -86,13 +86,30 @@ export async function keepWork(
   }
 }
 
+/** A sandbox in which no program starts within this says nothing: its wire counts as cut after longer than a daemon that stops has. */
+const answerMs = 3_000;
+
+export async function answers(sandbox: Sandbox): Promise<boolean> {
+  const started = sandbox.run({ command: ':', cwd: '/', timeoutMs: answerMs }).then(
+    () => true,
+    () => false,
+  );
+  return (await within(started, answerMs))?.value === true;
+}
+
 /** What has all of a sandbox kept before it is stopped, and after its harness is, once it is called. */
 export function keptAtEnd(
   { ctx, session, signal, stops }: Launching,
   of: { readonly project: Where; readonly sandbox: Sandbox },
 ): () => void {
   let isKept = false;
-  stops.push(() => (isKept ? keepWork(ctx, { ...of, session, isLast: signal.aborted }) : undefined));
+  stops.push(async () => {
+    if (!isKept || !keepsWork(ctx)) return;
+    const { sessionId } = session;
+    const isHeard = await answers(of.sandbox);
+    if (isHeard) await keepWork(ctx, { ...of, session, isLast: signal.aborted });
+    else ctx.runtime.log.warn({ sessionId, reason: 'its sandbox says nothing' }, 'session.work_not_kept');
+  });
   return () => void (isKept = true);
 }
 

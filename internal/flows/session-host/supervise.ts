@@ -32,7 +32,7 @@ import { Capped } from './channels.ts';
 import { withRetry } from '../with-retry.ts';
 import { Parked, withLaunchInHand } from './in-hand.ts';
 import { failureText, launch, ProgramMissing } from './launch.ts';
-import type { Launched, LaunchRequest } from './launching.ts';
+import { awaitEnd, givenUpMs, type Launched, type LaunchRequest } from './launching.ts';
 import { noteOf } from './spans.ts';
 import { TakeOverRefused, resumeLaunch, type ResumedLaunch } from './resume-launch.ts';
 
@@ -183,7 +183,7 @@ export class Supervisor {
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
       failpoint('session.down');
       await this.#after(session, end, conversation.failures);
-      await this.#cleanUp(session, hold.launched);
+      await this.#cleanUp(session, hold);
     } catch (error) {
       // The lease lapses, and another launch finds the session as it is.
       log.warn({ ...fields, err: error }, 'session.lost');
@@ -360,8 +360,9 @@ export class Supervisor {
   }
 
   /** Files of a session that has ended are of no use to anybody. */
-  async #cleanUp(session: ClaimedSession, launched: Launched | undefined): Promise<void> {
+  async #cleanUp(session: ClaimedSession, { launched, stop }: Hold): Promise<void> {
     const live = await liveSessions(this.#ctx.db, [session.sessionId]);
-    if (!live.has(session.sessionId)) await launched?.sandbox.destroy();
+    if (launched === undefined || live.has(session.sessionId)) return;
+    await awaitEnd(launched.sandbox.destroy(), stop, givenUpMs.destroy);
   }
 }
