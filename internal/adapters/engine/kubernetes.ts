@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import type { Duplex } from 'node:stream';
+import { unlessAborted } from '../../base/waits.ts';
 import type { ClusterAccess } from './kubernetes-access.ts';
 import {
   type Cluster,
@@ -68,6 +69,14 @@ const isolationOf = (handler: string | undefined): EngineIsolation =>
       ? 'vm'
       : 'container';
 
+/** What is asked of an image once for all launches that want to know. */
+interface Asking {
+  readonly at: number;
+  readonly found: Promise<ResolvedImage>;
+  waiting: number;
+  end(): void;
+}
+
 const isNotFound = (error: unknown): boolean => error instanceof ApiError && error.code === 404;
 
 export class KubernetesEngine implements Engine {
@@ -76,7 +85,7 @@ export class KubernetesEngine implements Engine {
   readonly #cluster: Cluster;
   readonly #claims: Claims;
   readonly #watches = new Map<string, PodWatch>();
-  readonly #images = new Map<string, { readonly at: number; readonly found: Promise<ResolvedImage> }>();
+  readonly #images = new Map<string, Asking>();
   /** The image as its preset names it, by what it was resolved to. */
   readonly #asked = new Map<string, string>();
   /** Where a pod of a pool has its program, by the pod's uid. */
@@ -121,19 +130,39 @@ export class KubernetesEngine implements Engine {
       this.#asked.set(known.reference, image);
       return known;
     }
-    const before = this.#images.get(image);
-    if (before !== undefined && performance.now() - before.at < resolvedMs) return before.found;
-    const found = this.#said(() => this.#resolve(image, signal));
-    this.#images.set(image, { at: performance.now(), found });
+    const asking = this.#asking(image);
+    asking.waiting += 1;
     try {
-      const resolved = await found;
+      const resolved = await (signal === undefined ? asking.found : unlessAborted(asking.found, signal));
       this.#asked.set(resolved.reference, image);
       return resolved;
-    } catch (error) {
-      // The next launch asks again.
-      if (this.#images.get(image)?.found === found) this.#images.delete(image);
-      throw error;
+    } finally {
+      asking.waiting -= 1;
+      // For whoever waits still it goes on, whoever asked first.
+      if (asking.waiting === 0) asking.end();
     }
+  }
+
+  /** What an image is, as it was asked a while ago, or is now: ended where nobody waits for it any more. */
+  #asking(image: string): Asking {
+    const before = this.#images.get(image);
+    if (before !== undefined && performance.now() - before.at < resolvedMs) return before;
+    const given = new AbortController();
+    const found = this.#said(() => this.#resolve(image, given.signal));
+    let isOver = false;
+    const forget = (): void => {
+      if (this.#images.get(image) === asking) this.#images.delete(image);
+    };
+    const end = (): void => {
+      if (isOver) return;
+      forget();
+      given.abort(new Error('nobody waits for the image any more'));
+    };
+    const asking: Asking = { at: performance.now(), found, waiting: 0, end };
+    this.#images.set(image, asking);
+    // After a failure the next launch asks again.
+    found.then(() => (isOver = true), forget);
+    return asking;
   }
 
   async create(box: BoxSpec): Promise<BoxRef> {
