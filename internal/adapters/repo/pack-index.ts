@@ -20,7 +20,7 @@ export class PackIndex {
   readonly #bases: Int32Array;
   /** Position in `types`; a delta takes that of its base. */
   readonly #kinds: Int8Array;
-  readonly #depths: Uint8Array;
+  readonly #depths: Uint16Array;
   /** The id, or as long as that is not known that of the base. */
   readonly #ids: Buffer;
   readonly #known: Uint8Array;
@@ -39,7 +39,7 @@ export class PackIndex {
     this.#sizes = new Float64Array(count);
     this.#bases = new Int32Array(count).fill(noBase);
     this.#kinds = new Int8Array(count).fill(-1);
-    this.#depths = new Uint8Array(count);
+    this.#depths = new Uint16Array(count);
     this.#ids = Buffer.alloc(count * idBytes);
     this.#known = new Uint8Array(count);
     const bits = Math.max(4, Math.ceil(Math.log2(count + 1)) + 1);
@@ -133,7 +133,7 @@ export class PackIndex {
   #buildOn(entry: number, base: number): void {
     this.#bases[entry] = base;
     this.#kinds[entry] = this.#kinds[base] as number;
-    this.#depths[entry] = Math.min(this.depth(base) + 1, 255);
+    this.#depths[entry] = Math.min(this.depth(base) + 1, 0xffff);
   }
 
   /** The slot of the id that stands there, or the free one where it would be. */

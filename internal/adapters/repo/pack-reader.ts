@@ -37,6 +37,7 @@ interface Pending {
   readonly header: EntryHeader;
   readonly data: Buffer;
   object?: GitObject;
+  oid?: string;
   depth: number;
 }
 
@@ -167,8 +168,9 @@ function inflateNext(pack: PackBytes, { dataAt, size }: EntryHeader): { data: Bu
 class Resolver {
   readonly objects = new Map<string, GitObject>();
   readonly #byOffset = new Map<number, Pending>();
-  readonly #byOid = new Map<string, Pending>();
-  #deltas: Pending[] = [];
+  readonly #deltas: Pending[] = [];
+  /** Deltas by the entry that they build upon, or its id where that is all they say. */
+  readonly #waiting = new Map<Pending | string, Pending[]>();
   #spent = 0;
   #sinceTurn = 0;
   readonly #limits: PackLimits;
@@ -196,35 +198,38 @@ class Resolver {
   }
 
   async resolveAll(lookup?: BaseLookup): Promise<void> {
-    await this.#pass();
-    const missing = this.#deltas.flatMap(({ header }) => (header.baseOid === undefined ? [] : [header.baseOid]));
+    for (const delta of this.#deltas) {
+      const { baseAt, baseOid = '' } = delta.header;
+      const base = baseAt === undefined ? baseOid : this.#byOffset.get(baseAt);
+      if (base === undefined) throw badPack('a delta points between two entries');
+      const others = this.#waiting.get(base);
+      if (others === undefined) this.#waiting.set(base, [delta]);
+      else others.push(delta);
+    }
+    if (this.#waiting.size === 0) return;
+    for (const entry of this.#byOffset.values()) await this.#buildUpon(entry);
+    const missing = [...this.#waiting.keys()].filter((base) => typeof base === 'string');
     if (missing.length > 0 && lookup !== undefined) {
-      for (const [oid, object] of await lookup([...new Set(missing)])) {
+      for (const [oid, object] of await lookup(missing)) {
         if (gitId(object.type, object.bytes) !== oid) throw badPack('a base that is held has another content');
         const header: EntryHeader = { type: object.type, size: object.bytes.length, dataAt: 0 };
-        this.#byOid.set(oid, { header, data: object.bytes, object, depth: 0 });
+        await this.#buildUpon({ header, data: object.bytes, object, oid, depth: 0 });
       }
-      await this.#pass();
     }
-    if (this.#deltas.length > 0) throw badPack('it lacks the base of a delta');
+    if (this.#waiting.size > 0) throw badPack('it lacks the base of a delta');
   }
 
-  /** Entries come after their ofs-base, so one pass settles all but what waits for a ref-base; repeat while it helps. */
-  async #pass(): Promise<void> {
-    for (let before = -1; before !== this.#deltas.length && this.#deltas.length > 0; ) {
-      before = this.#deltas.length;
-      const rest: Pending[] = [];
-      for (const delta of this.#deltas) {
-        const { baseAt, baseOid } = delta.header;
-        if (baseAt !== undefined && !this.#byOffset.has(baseAt)) throw badPack('a delta points between two entries');
-        const base = baseAt === undefined ? this.#byOid.get(baseOid as string) : this.#byOffset.get(baseAt);
-        if (base?.object === undefined) {
-          rest.push(delta);
-          continue;
-        }
-        await this.#build(delta, base, base.object);
+  /** Builds what waits for an entry that is known, and what waits for that: each delta is looked at once, in whatever order they come. */
+  async #buildUpon(entry: Pending): Promise<void> {
+    const known = [entry];
+    for (let base = known.pop(); base !== undefined; base = known.pop()) {
+      if (base.object === undefined) continue;
+      for (const key of [base, base.oid ?? '']) {
+        const deltas = this.#waiting.get(key) ?? [];
+        this.#waiting.delete(key);
+        for (const delta of deltas) await this.#build(delta, base, base.object);
+        known.push(...deltas);
       }
-      this.#deltas = rest;
     }
   }
 
@@ -241,9 +246,8 @@ class Resolver {
   #settle(pending: Pending, object: GitObject, depth: number): void {
     pending.object = object;
     pending.depth = depth;
-    const oid = gitId(object.type, object.bytes);
-    this.objects.set(oid, object);
-    if (!this.#byOid.has(oid)) this.#byOid.set(oid, pending);
+    pending.oid = gitId(object.type, object.bytes);
+    this.objects.set(pending.oid, object);
   }
 }
 

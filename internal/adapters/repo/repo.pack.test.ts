@@ -56,27 +56,69 @@ test('the sum of all that is inflated is bounded', async () => {
   await assert.rejects(readPack(pack, limits), condition('too-large', /inflates/));
 });
 
-test('a chain of fifty deltas is read, one of fifty-one is refused', async () => {
-  const chain = (deltas: number) => {
-    const entries = [wholeEntry('blob', Buffer.from('0123456789'))];
-    for (let n = 0; n < deltas; n += 1) {
-      const text = Buffer.from(`v${n}`);
-      entries.push(
-        ofsDelta(
-          (entries.at(-1) as Buffer).length,
-          Buffer.concat([
-            sizeBytes(n === 0 ? 10 : `v${n - 1}`.length),
-            sizeBytes(text.length),
-            Buffer.from([text.length]),
-            text,
-          ]),
-        ),
-      );
-    }
-    return packOf(entries);
-  };
-  assert.equal((await readPack(chain(50), limits)).size, 51);
-  await assert.rejects(readPack(chain(51), limits), condition('corrupt', /50 deltas/));
+/** A delta that inserts the text, whatever it builds upon. */
+const inserting = (base: string, text: string): Buffer =>
+  Buffer.concat([sizeBytes(base.length), sizeBytes(text.length), Buffer.from([text.length]), Buffer.from(text)]);
+
+/** A blob and so many deltas, each upon the one before, with the text of the last. */
+const chainOf = (deltas: number): { readonly entries: Buffer[]; readonly texts: string[] } => {
+  const texts = Array.from({ length: deltas + 1 }, (_, n) => `v${n}`);
+  const entries = [wholeEntry('blob', Buffer.from('v0'))];
+  for (let n = 1; n <= deltas; n += 1) {
+    const delta = inserting(`v${n - 1}`, `v${n}`);
+    entries.push(ofsDelta((entries.at(-1) as Buffer).length, delta));
+  }
+  return { entries, texts };
+};
+
+test('a chain as deep as git makes any is read, in memory and spooled, and a deeper one is refused', async (t) => {
+  const { entries, texts } = chainOf(4_096);
+  const deepest = packOf(entries.slice(0, -1));
+  assert.equal((await readPack(deepest, limits)).size, 4_096);
+  const oids = texts.slice(0, -1).map((text) => gitId('blob', Buffer.from(text)));
+  const found = await (await spooled(t, deepest)).blobs(oids.toReversed());
+  assert.deepEqual(
+    oids.map((oid) => found.get(oid)?.toString()),
+    texts.slice(0, -1),
+  );
+  await assert.rejects(readPack(packOf(entries), limits), condition('corrupt', /4095 deltas/));
+  const deeper = await spooled(t, packOf(entries));
+  await assert.rejects(deeper.blobs(['d'.repeat(40)]), condition('corrupt', /4095 deltas/));
+});
+
+test('deltas that name their bases by id are built in whatever order they come', async (t) => {
+  const texts = Array.from({ length: 4_000 }, (_, n) => `v${n}`);
+  const oids = texts.map((text) => gitId('blob', Buffer.from(text)));
+  const entries = texts.map((text, n) => {
+    const before = texts[n - 1];
+    if (before === undefined) return wholeEntry('blob', Buffer.from(text));
+    return refDelta(oids[n - 1] as string, inserting(before, text));
+  });
+  for (const order of [entries, entries.toReversed()])
+    assert.equal((await readPack(packOf(order), limits)).size, 4_000);
+  const found = await (await spooled(t, packOf(entries))).blobs(oids);
+  assert.equal(found.get(oids.at(-1) as string)?.toString(), texts.at(-1));
+});
+
+test('what a deep chain of large objects takes ends with the time of its read', async (t) => {
+  const [baseBytes, bytes] = [60_000, 15_000_000];
+  const copyOf = (size: number): Buffer => Buffer.from([0xf0, size & 255, (size >> 8) & 255, (size >> 16) & 255]);
+  const grown = Buffer.concat([
+    sizeBytes(baseBytes),
+    sizeBytes(bytes),
+    ...new Array<Buffer>(250).fill(copyOf(baseBytes)),
+  ]);
+  const same = Buffer.concat([sizeBytes(bytes), sizeBytes(bytes), copyOf(bytes)]);
+  const first = wholeEntry('tree', Buffer.alloc(baseBytes));
+  const entries = [first, ofsDelta(first.length, grown)];
+  while (entries.length < 4_000) entries.push(ofsDelta((entries.at(-1) as Buffer).length, same));
+  const signal = AbortSignal.timeout(1_000);
+  const spool = await SpoolPack.take(once(packOf(entries)), await temporary(t), defaultCaps, signal);
+  t.after(() => spool.close());
+  const begun = performance.now();
+  await assert.rejects(spool.small('d'.repeat(40)), { name: 'TimeoutError' });
+  assert.ok(performance.now() - begun < 5_000);
+  await assert.rejects(readPack(packOf(entries), limits), condition('too-large'));
 });
 
 const hello = wholeEntry('blob', Buffer.from('hello'));

@@ -6,6 +6,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
+import { LRUCache } from '../../base/lru.ts';
 import { createInflate } from 'node:zlib';
 import { gitId } from '../../base/hash.ts';
 import type { GitObject, ObjectType } from './objects.ts';
@@ -20,6 +21,10 @@ const headBytes = 64;
 const turnEntries = 200_000;
 /** Bytes that are made in one turn. */
 const turnBytes = 4 << 20;
+/** Of what was built last, and of one of them, with what it costs to keep it. */
+const recent = { bytes: 16 << 20, eachBytes: 256 << 10, overheadBytes: 256 } as const;
+/** Times that deltas are gone through, for those whose base comes behind them in the pack and is named by its id. */
+const passesMax = 50;
 
 export class SpoolPack {
   readonly #file: FileHandle;
@@ -28,6 +33,12 @@ export class SpoolPack {
   #resolvedTrees = false;
   #resolvedBlobs = false;
   #work = 0;
+  /** What is built upon one of these begins there, and not at the beginning of its chain. */
+  readonly #recent = new LRUCache<number, Buffer>({
+    maxSize: recent.bytes,
+    maxEntrySize: recent.eachBytes,
+    sizeCalculation: ({ length }) => length + recent.overheadBytes,
+  });
   readonly #signal: AbortSignal;
 
   private constructor(file: FileHandle, caps: RepoCaps, signal: AbortSignal, index: PackIndex) {
@@ -96,9 +107,10 @@ export class SpoolPack {
     const index = this.#index;
     const chain: number[] = [];
     let at = entry;
-    for (; index.base(at) >= 0; at = index.base(at)) chain.push(at);
-    let bytes = await this.#inflate(at);
-    // What is between takes turns in two rooms: of a long chain, each in one of its own would wait to be collected.
+    for (; index.base(at) >= 0 && !this.#recent.has(at); at = index.base(at)) chain.push(at);
+    let bytes = this.#recent.get(at) ?? (await this.#inflate(at));
+    let isKept = this.#keep(at, bytes);
+    // What is large and between takes turns in two rooms: of a long chain, each in one of its own would wait to be collected.
     const spare = rooms ?? [];
     for (const delta of chain.reverse()) {
       const data = await this.#inflate(delta);
@@ -107,10 +119,20 @@ export class SpoolPack {
       if (resultBytes > this.#caps.totalBytes / 4) throw tooLarge('a base of a delta', this.#caps.totalBytes / 4);
       await this.#spend(resultBytes);
       const base = bytes;
-      bytes = await applyDelta(base, data, rooms === undefined && delta === entry ? undefined : spare.pop());
-      if (spare.length < 2) spare.push(base);
+      const isSmall = resultBytes + recent.overheadBytes <= recent.eachBytes;
+      const isOwn = isSmall || (rooms === undefined && delta === entry);
+      bytes = await applyDelta(base, data, isOwn ? undefined : spare.pop());
+      if (!isKept && spare.length < 2) spare.push(base);
+      isKept = this.#keep(delta, bytes);
     }
     return { type: index.type(entry) as ObjectType, bytes };
+  }
+
+  /** Whether it is small enough to be kept for what builds upon it: then nothing else is written where it stands. */
+  #keep(entry: number, bytes: Buffer): boolean {
+    if (bytes.length + recent.overheadBytes > recent.eachBytes) return false;
+    this.#recent.set(entry, bytes);
+    return true;
   }
 
   /** Counts bytes about to be made, and lets others run every so many. */
@@ -136,16 +158,18 @@ export class SpoolPack {
   async #resolveDeltas(type: 'tree' | 'blob'): Promise<void> {
     const index = this.#index;
     const rooms: Buffer[] = [];
-    // An object that one pass makes known may be the base that a delta names by id: then another pass follows.
-    for (let pass = 0; pass <= this.#caps.deltaDepth && ((await this.#linkRefBases()) || pass === 0); pass += 1) {
+    // An object that one pass makes known may be the base that a delta before it names by id: then another pass follows.
+    for (let pass = 0; pass <= passesMax && ((await this.#linkRefBases()) || pass === 0); pass += 1) {
       for (let entry = 0; entry < index.count; entry += 1) {
+        index.linkById(entry);
+        index.inherit(entry);
         if (index.isKnown(entry) || index.type(entry) !== type) continue;
         if (index.depth(entry) > this.#caps.deltaDepth) {
           throw badPack(`a chain of more than ${this.#caps.deltaDepth} deltas`);
         }
         const built = await this.#object(entry, rooms);
         index.name(entry, gitId(built.type, built.bytes));
-        if (rooms.length < 2) rooms.push(built.bytes);
+        if (!this.#recent.has(entry) && rooms.length < 2) rooms.push(built.bytes);
       }
     }
     if (type === 'tree') this.#resolvedTrees = true;

@@ -280,7 +280,8 @@ export const defaultCaps: RepoCaps = {
   files: 5_000,
   dirs: 1_000,
   depth: 16,
-  deltaDepth: 50,
+  // As deep as git makes them at all: what a chain costs is bounded by bytes and time.
+  deltaDepth: 4_095,
   outsidePaths: 100,
 };
 
