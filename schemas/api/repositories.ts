@@ -1,6 +1,7 @@
 // Repositories: what is watched, and what people do to it.
 
 import * as v from 'valibot';
+import { branchCharsMax, branchPattern } from '../../internal/domain/git-ref.ts';
 import {
   actReason,
   contextVariables,
@@ -43,8 +44,8 @@ const auth = named(
 const branch = v.pipe(
   v.string(),
   v.minLength(1),
-  v.maxLength(255),
-  v.regex(/^[^\s~^:?*[\\\0-\x1f]+$/, 'Expected the name of a branch'),
+  v.maxLength(branchCharsMax),
+  v.regex(branchPattern, 'Expected the name of a branch'),
   storable,
 );
 const settings = {

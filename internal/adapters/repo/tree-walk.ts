@@ -13,6 +13,7 @@ import {
   type SnapshotRecord,
   tooLarge,
 } from './types.ts';
+import { isBranch } from '../../domain/git-ref.ts';
 import { withoutEnd } from '../../domain/text.ts';
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 
@@ -331,8 +332,7 @@ export function nameFindingsOf(top: string, paths: readonly string[]): RepoFindi
 /** The full name of the ref that a branch setting means; HEAD where there is none. Throws `ref-missing`. */
 export function wantedRef(branch: string | undefined): string {
   if (branch === undefined || branch === '') return 'HEAD';
-  const odd = /\p{Cc}| /u.test(branch) || /[~^:?*[\\]|\.\.|@\{|\/\/|^\/|\/$|\.lock$/.test(branch);
-  if (odd || branch.length > 250) throw new RepoCondition('ref-missing', 'the branch name is none that git allows');
+  if (!isBranch(branch)) throw new RepoCondition('ref-missing', 'the branch name is none that git allows');
   return branch.startsWith('refs/') ? branch : `refs/heads/${branch}`;
 }
 
