@@ -32,6 +32,7 @@ export interface SourceOptions {
   readonly credentials?: Credentials;
   readonly blobs: BlobStore;
   readonly verify: VerifyPolicy | null;
+  readonly reader: string;
   /** Rejects for a path of this machine that may not be read. */
   readonly within?: (path: string) => Promise<void>;
 }

@@ -39,8 +39,8 @@ const strayMax = 1_000;
 const noSubmodule = '0'.repeat(40);
 
 /**
- * Paths outside `.svc/` that the last read of a folder in this process had. A source lives for one sync; without this
- * the next one's hash would not cover them, and a change of only such a file would go unseen until somebody asks.
+ * Paths outside `.svc/` that the last read of a folder by the same reader in this process had. A source lives for one sync;
+ * without this the next one's hash would not cover them, and a change of only such a file would go unseen until somebody asks.
  */
 const outsideByFolder = new Map<string, readonly string[]>();
 
@@ -65,6 +65,7 @@ export class FolderSource implements RepoSource {
   readonly #caps: RepoCaps;
   readonly #signed: boolean;
   readonly #within: OpenOptions['within'];
+  readonly #reader: string | undefined;
 
   constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
     this.#path = target.path;
@@ -72,6 +73,7 @@ export class FolderSource implements RepoSource {
     this.#signed = options.verify !== undefined && options.verify !== null;
     this.#caps = { ...defaultCaps, ...options.caps };
     this.#within = options.within;
+    this.#reader = options.reader;
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
@@ -108,7 +110,7 @@ export class FolderSource implements RepoSource {
   async close(): Promise<void> {}
 
   get #key(): string {
-    return JSON.stringify([this.#path, this.#root]);
+    return JSON.stringify([this.#path, this.#root, this.#reader]);
   }
 
   #outside(): readonly string[] {

@@ -202,6 +202,8 @@ export interface OpenOptions {
   readonly hostCache?: HostCache;
   readonly blobs?: BlobStore;
   readonly verify?: VerifyPolicy | null;
+  /** Whose reads of a folder these are: what one has read outside of `.svc/` is not what another reads there. */
+  readonly reader?: string;
   /** Rejects for a path of this machine that may not be read, wherever links on it lead; absent: any may. */
   readonly within?: (path: string) => Promise<void>;
   /** Directory for spooled packs (unlinked as soon as they are open); the system's own when absent. */

@@ -51,7 +51,7 @@ export function openRepository(ctx: FlowContext, project: ProjectRef, repository
   const { folders, openSource } = syncPortsOf(ctx);
   return openSource(targetOf(repository), {
     blobs: { has: (oids) => storedBlobs(ctx.db, oids), get: (oids) => readBlobs(ctx.db, oids) },
-    verify: repository.verify,
+    ...{ verify: repository.verify, reader: repository.id },
     ...(credentials !== undefined && { credentials }),
     ...(folders !== undefined && { within: (path) => requireBelow(folders, path) }),
   });
