@@ -71,7 +71,7 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
     if (sides !== undefined) ctx.impacts?.offer(request.operationId, sides);
     return result;
   } catch (error) {
-    if (error instanceof Rollback) return leave(ctx, error, startedAt);
+    if (error instanceof Rollback) return leave(ctx, error);
     if (!(error instanceof Fault)) await noteCrash(ctx, request, startedAt);
     throw error;
   }
@@ -117,7 +117,12 @@ async function applyUnder(
   const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, first));
   const judged = await timed(took, 'guard', () => judge(tx, plan));
   const { result, sides } = judged;
-  if (result.status === 'failed' || result.status === 'superseded') throw new Rollback(judged, took);
+  if (result.status === 'superseded') throw new Rollback(judged, took);
+  if (result.status === 'failed') {
+    // Under the lock: whoever gives up what it failed over, once it is let go, finds that it has, and has it tried again.
+    if ((await endFailed(ctx, tx, { judged, took, startedAt })) === 'rollback') throw new Rollback(judged, took);
+    return { result, keep: () => undefined };
+  }
   let keep = (): void => undefined;
   if (plan.outcome === 'computed' && result.status !== 'held') {
     keep = await timed(took, 'apply', async () => {
@@ -139,18 +144,30 @@ async function timed<T>(took: StageTiming[], name: string, stage: () => Promise<
   return answer;
 }
 
-/** Ends a run whose apply wrote nothing: the event of a failure and the caller's finish, in one transaction. */
-async function leave(ctx: FlowContext, { judged, took }: Rollback, startedAt: Date): Promise<ApplyResult> {
+interface Unwritten {
+  readonly judged: JudgedPlan;
+  readonly took: readonly StageTiming[];
+  readonly startedAt: Date;
+}
+
+/** The event of a failure and the caller's finish, in one transaction: nothing else is written. */
+async function endFailed(ctx: FlowContext, tx: Sql, { judged, took, startedAt }: Unwritten) {
   const { plan, result } = judged;
+  await recordFailed(ctx, tx, { plan, startedAt }, errorOf(result.diagnostics));
+  return plan.request.finish?.(tx, result, took);
+}
+
+/** Ends a run that was overtaken: its transaction is gone, with all that it wrote. */
+async function leave(ctx: FlowContext, gone: Rollback): Promise<ApplyResult> {
+  const { judged, took } = gone;
+  const { plan, result } = judged;
+  if (result.status !== 'superseded') return result;
   await ctx.db
     .tx(async (tx) => {
-      if (result.status === 'failed') {
-        await recordFailed(ctx, tx, { plan, startedAt }, errorOf(result.diagnostics));
-      }
-      if ((await plan.request.finish?.(tx, result, took)) === 'rollback') throw new Rollback(judged, took);
+      if ((await plan.request.finish?.(tx, result, took)) === 'rollback') throw gone;
     })
     .catch((error: unknown) => {
-      if (!(error instanceof Rollback)) throw error;
+      if (error !== gone) throw error;
     });
   return result;
 }

@@ -105,7 +105,7 @@ export interface ApplyRequest {
   readonly memo?: PlanMemo;
   /**
    * Finishes the run in the transaction of the apply: called once with the result before the commit, in every case but
-   * a dry run. For `failed` and `superseded` that is a transaction of its own. `rollback` undoes an apply that has been
+   * a dry run. For `superseded` that is a transaction of its own. `rollback` undoes an apply that has been
    * superseded meanwhile. `took` are the stages of the apply so far. May be called again when the database asks to repeat the transaction,
    * or answers `notMoved`. `last`, where it is given, may be called as that of a transaction; what was committed so is `committed`.
    */

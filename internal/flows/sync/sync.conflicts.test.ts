@@ -3,7 +3,11 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { agentFile, agentNames, type Bench, settled, startBench, syncNow, word } from './sync-testkit.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openDatabase } from '../../adapters/store/store.ts';
+import { silent } from '../../base/testkit/postgres.ts';
+import { syncPortsOf } from '../context.ts';
+import { agentFile, agentNames, type Bench, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
 describe('a repository that failed over what another has', () => {
   let bench: Bench;
@@ -86,5 +90,37 @@ describe('a repository that failed over what another has', () => {
     await syncNow(bench.daemon, 'keeper');
     assert.equal((await bench.daemon.api('DELETE', 'P/endpoints/reports')).status, 204);
     await isApplied('signed');
+  });
+
+  it('is tried again where the other one gives it up in the moment in which it fails', async () => {
+    const { ctx, api } = bench.daemon;
+    assert.equal((await manual({ [file]: agentFile('between') })).status, 200);
+    const repo = await bench.repository('between');
+    await repo.commit({ [file]: agentFile('between') });
+    const { rows } = await ctx.db.query<{ id: string }>('select project_id as id from svc.repositories limit 1');
+    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
+    // What is about to be applied waits for those before it in the project.
+    const before = Promise.all(
+      Array.from({ length: 64 }, () => syncPortsOf(ctx).applying(rows[0]?.id ?? '', () => freed)),
+    );
+    const body = { name: 'between', url: bench.server.url('between.git'), intervalSeconds: 3600 };
+    assert.equal((await api('POST', 'P/repositories', body)).status, 201);
+    const compiled = `select id from svc.reconciles where repository_name = 'between' and inputs <> '{}'`;
+    const run = await until('its run', async () => (await ctx.db.query<{ id: string }>(compiled)).rows[0]?.id);
+    const other = openDatabase({ url: ctx.db.url, log: silent });
+    const waits = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    const { deleted } = await other.tx(async (tx) => {
+      await tx.query('select from svc.reconciles where id = $1::uuid for update', [run]);
+      free();
+      await before;
+      await until('the end that cannot be written', async () => (await ctx.db.query(waits)).rowCount > 0);
+      const asked = api('DELETE', 'P/agents/between');
+      // It is over by then, or waits for its turn in the project.
+      await Promise.race([asked, sleep(500)]);
+      return { deleted: asked };
+    });
+    await other.close();
+    assert.equal((await deleted).status, 204);
+    await isApplied('between');
   });
 });
