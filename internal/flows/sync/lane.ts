@@ -67,7 +67,7 @@ export class SyncLane {
   readonly #catalog: CatalogPorts;
   readonly #inHand = new Map<string, InHand>();
   readonly #running = new Set<Promise<void>>();
-  /** Done with since the last call, and whether the sync broke off. */
+  /** Done with since the last call, and whether what was to be compared anew was not: the sync broke off, or read nothing. */
   #done = new Map<string, boolean>();
   readonly #draining = new AbortController();
 
@@ -102,7 +102,7 @@ export class SyncLane {
     return [...counts].filter(([, count]) => count >= perHostMax).map(([host]) => host);
   }
 
-  /** Repositories that it has done with since the last call, and those of them whose sync broke off. */
+  /** Repositories that it has done with since the last call, and those of them that are still to be compared where they were to be. */
   takeDone(): { readonly done: string[]; readonly broken: string[] } {
     const ended = [...this.#done].filter(([id]) => !this.#inHand.has(id));
     this.#done.clear();
@@ -161,13 +161,14 @@ export class SyncLane {
     const { due, ending, since } = present;
     let isBroken = false;
     try {
-      await this.#sync(due, present);
+      isBroken = await this.#sync(due, present);
     } catch (error) {
       isBroken = true;
       this.#log.error({ err: error, repositoryId: due.id }, 'repo.sync_broke');
     }
     this.#inHand.delete(due.id);
-    this.#done.set(due.id, isBroken || this.#done.get(due.id) === true);
+    const isCompared = due.reason === 'resync' && !isBroken;
+    this.#done.set(due.id, isBroken || (!isCompared && this.#done.get(due.id) === true));
     const { next: wanted, look, task } = present;
     // The table may hold it for a while (see `Roster`), and what it was about is large.
     present.task = undefined;
@@ -191,7 +192,8 @@ export class SyncLane {
     }
   }
 
-  async #sync(due: DueRepository, present: InHand): Promise<void> {
+  /** Whether its source could not be read: what it was to compare is still to be compared. */
+  async #sync(due: DueRepository, present: InHand): Promise<boolean> {
     const { id: repositoryId, reason } = due;
     const looks = this.#ctx.metrics.counter('svc_repo_polls_total', 'Looks at repositories, by what they found', [
       'result',
@@ -208,6 +210,7 @@ export class SyncLane {
       const result = failed ? 'failed' : outcome.kind === 'ended' ? 'sync' : 'nothing';
       looks.inc({ result });
       this.#log.debug({ repositoryId, reason, result }, 'repo.polled');
+      return outcome.kind !== 'wait' && outcome.isUnread === true;
     } catch (error) {
       looks.inc({ result: 'failed' });
       throw error;

@@ -31,10 +31,10 @@ import { snapshot, type SnapshotResult } from './snapshot.ts';
 import { withSuspicion, type SyncTask } from './task.ts';
 
 export type SyncOutcome =
-  /** A run ended so. */
-  | { readonly kind: 'ended'; readonly status: ReconcileStatus }
-  /** Nothing to do, and nothing written. */
-  | { readonly kind: 'nothing' }
+  /** A run ended so. `isUnread`: its source could not be read. */
+  | { readonly kind: 'ended'; readonly status: ReconcileStatus; readonly isUnread?: true }
+  /** Nothing to do, and nothing written. `isUnread`: as far as is known, for its server is left alone. */
+  | { readonly kind: 'nothing'; readonly isUnread?: true }
   /** Another run stands in the way and cannot be judged yet: ask again in a second. */
   | { readonly kind: 'wait' };
 
@@ -97,11 +97,11 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
       return { kind: 'ended', status: 'superseded' };
     }
     if (error instanceof RunConflict) return { kind: error.verdict === 'wait' ? 'wait' : 'nothing' };
-    if (error instanceof HostPaused) return { kind: 'nothing' };
+    if (error instanceof HostPaused) return { kind: 'nothing', isUnread: true };
     if (task.signal.aborted) return handBack(task);
     if (error instanceof RepoCondition) {
       await sourceFailed(task, progress.subject, error, options);
-      return { kind: 'ended', status: 'failed' };
+      return { kind: 'ended', status: 'failed', isUnread: true };
     }
     await recordBroken(task, progress.subject);
     throw error;

@@ -89,7 +89,7 @@ export interface Claim {
   readonly full: readonly string[];
   /** Repositories that this daemon has done with since its last claim. */
   readonly done: readonly string[];
-  /** Those of them whose sync broke off: one that was to compare anew still is. */
+  /** Those of them whose sync broke off, or could not read: one that was to compare anew still is. */
   readonly broken: readonly string[];
 }
 
