@@ -31,7 +31,7 @@ import {
 } from '../../adapters/store/repositories/repositories.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type Condition, requireVersion } from '../../domain/version.ts';
-import type { JsonObject } from '../../domain/json.ts';
+import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { applyPlan, type ApplyResult, checkFolder, type SyncRequest } from '../sync/sync.ts';
 import { checkAddress, checkAuth, checkRoot, checkVerify } from './checks.ts';
@@ -115,7 +115,10 @@ function withDefaults(input: SettingsInput & { url: string | null; path: string 
 /** A branch by its short name, which is what deliveries and imports call it by. */
 const shortBranch = (branch: string | null): string | null => branch?.replace(/^refs\/heads\/(?=.)/, '') ?? null;
 
-/** Changes settings, raises the generation, asks for a sync. A run under the old settings is superseded by its fence. */
+/**
+ * Changes settings, raises the generation, asks for a sync. A run under settings that would come to something else by now is
+ * superseded by its fence.
+ */
 export async function changeRepository(
   ctx: FlowContext,
   caller: Caller,
@@ -143,7 +146,7 @@ export async function changeRepository(
     // What is not said of plans stays as it was.
     if (patch.plan !== undefined) patch.plan = { ...before.plan, ...patch.plan };
     const now = ctx.runtime.now();
-    await updateRepository(tx, before.id, patch, now);
+    await updateRepository(tx, before.id, changesOf(before, patch), now);
     // What was seen elsewhere says nothing here, and a source that was corrected deserves a look at once.
     if (url !== before.url || path !== before.path)
       await updateState(tx, before.id, { seenHash: null, failures: 0 }, now);
@@ -155,6 +158,13 @@ export async function changeRepository(
     await wishSync(tx, { repositoryId: before.id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });
+}
+
+/** Without what is said again as it is. */
+function changesOf(before: Repository, patch: RepositoryPatch): RepositoryPatch {
+  const text = (value: unknown): string => canonicalJson(value as Json);
+  const given = Object.entries(patch) as [keyof RepositoryPatch, unknown][];
+  return Object.fromEntries(given.filter(([key, value]) => text(value) !== text(before[key])));
 }
 
 /** Throws Fault `not_found`. */
@@ -175,7 +185,7 @@ export async function setSuspended(
     const before = await lockNamed(tx, caller.project, name);
     const { id } = before;
     const now = ctx.runtime.now();
-    await updateRepository(tx, id, { suspended }, now);
+    await updateRepository(tx, id, changesOf(before, { suspended }), now);
     await audit(tx, caller, suspended ? 'repository.suspended' : 'repository.resumed', name);
     if (suspended) await endRunOfSuspended(tx, id, now);
     else {
@@ -315,11 +325,11 @@ export async function removeRepository(
 }
 
 /** An apply of no files at all with the repository as its owner. */
-function emptied(ctx: FlowContext, { id, projectId, generation }: Repository, actor: Actor) {
+function emptied(ctx: FlowContext, { id, projectId, fence }: Repository, actor: Actor) {
   return {
     operationId: ctx.runtime.uuid(),
     projectId,
-    owner: { kind: 'repository' as const, repositoryId: id, generation },
+    owner: { kind: 'repository' as const, repositoryId: id, fence },
     compiled: { ok: true, resources: [], diagnostics: [], assets: [], places: {} },
     hasSvc: true,
     fileBytes: () => undefined,

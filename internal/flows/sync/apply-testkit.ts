@@ -100,7 +100,7 @@ function benchOver(place: Pick<Bench, 'db' | 'url' | 'orgId' | 'projectId' | 'cl
         `insert into svc.repositories (id, project_id, name, path) values ($1::uuid, $2::uuid, $3::text, '/' || $3::text)`,
         [repositoryId, projectId, name],
       );
-      return { kind: 'repository', repositoryId, generation: 1 };
+      return { kind: 'repository', repositoryId, fence: 1 };
     },
     apply: (compiled, more = {}) => applyPlan(ctx, requestOf(projectId, compiled, more)),
     dump: () => dump(db),

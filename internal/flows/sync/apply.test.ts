@@ -106,7 +106,7 @@ test('an apply that wrote records its start and its end, and an audit entry, in 
 });
 
 test('a second apply of the same tree writes nothing and gives the receipts again', async () => {
-  const owner = { ...(await ownerOf('flow')), kind: 'repository', generation: 1 } as const;
+  const owner = { ...(await ownerOf('flow')), kind: 'repository', fence: 1 } as const;
   const compiled = agentsTree({
     triage: {
       triggers: [hook('In_Box', { auth: { kind: 'none' } }), onCron('0 9 * * *', 'Asia/Kolkata'), onEvent('svc.x')],
@@ -135,7 +135,7 @@ test('a changed agent gets a revision; an edited cron a new time, the others kee
     agentsTree({ clock: { systemPrompt: prompt, triggers: [onCron('0 1 * * *'), onCron(cron)] }, plain: {} });
   bench.setNow('2026-11-21T12:00:00Z');
   const { repositoryId } = await bench.addRepository('clock');
-  const owner = { kind: 'repository', repositoryId, generation: 1 } as const;
+  const owner = { kind: 'repository', repositoryId, fence: 1 } as const;
   const adopt = { owner, adopt: true };
   await bench.apply(compiled('one', '0 2 * * *'), adopt);
   bench.setNow('2026-11-25T12:00:00Z');

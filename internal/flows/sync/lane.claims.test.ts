@@ -117,7 +117,7 @@ describe('a look that is under way', () => {
       (await db.query('select from svc.repository_polls where wanted is not null')).rowCount > 0;
     await Promise.race([until('a wish', isOver), until('its end', async () => lane.room === room)]);
     const held = holdRead();
-    const server = { host: null, hostFailures: null, hostPausedMs: 0 };
+    const server = { fence: 1, host: null, hostFailures: null, hostPausedMs: 0 };
     const due: DueRepository = { id: await idOf('asks'), reason: 'manual', isAsked: true, hint: null, ...server };
     lane.start(due);
     await held.isHeld();

@@ -319,7 +319,7 @@ describe('a run that is just being taken in hand', () => {
     const { ctx } = bench.daemon;
     const lane = new SyncLane(ctx, ctx.runtime.log);
     const [id, other] = [randomUUID(), randomUUID()];
-    const server = { host: null, hostFailures: null, hostPausedMs: 0 };
+    const server = { fence: 1, host: null, hostFailures: null, hostPausedMs: 0 };
     lane.start({ id, reason: 'manual', isAsked: true, hint: null, ...server });
     assert.deepEqual([lane.owns(randomUUID(), id), lane.owns(randomUUID(), other)], [true, false]);
     await lane.stop();

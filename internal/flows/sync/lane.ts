@@ -120,6 +120,7 @@ export class SyncLane {
       kind: task?.request.kind ?? null,
       isByHand: task?.reason === 'manual',
       isPinned: task !== undefined && task.repository.pinnedCommit !== null,
+      isOfToday: task?.repository.fence === due.fence,
       seen: task?.repository.state.seenCommit ?? null,
       isApplying,
       sinceMs: performance.now() - since,

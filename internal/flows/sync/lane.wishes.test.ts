@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { following, relation } from './wishes.ts';
 
-const whose = { isByHand: false, isPinned: false, seen: 's' } as const;
+const whose = { isByHand: false, isPinned: false, isOfToday: true, seen: 's' } as const;
 const under = { commit: 'a', kind: 'sync', ...whose, isApplying: false, sinceMs: 0, limitMs: 60_000 } as const;
 const asked = { isAsked: true, hint: null } as const;
 const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType<typeof relation>])[] = [
@@ -92,6 +92,30 @@ const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType
     'end',
   ],
   ['settings that changed are a wish', [{ ...asked, reason: 'poll' }, under], 'end'],
+  [
+    'but none against what a person asked for, where they change nothing of it',
+    [
+      { ...asked, reason: 'poll' },
+      { ...under, kind: 'rollback', isByHand: true },
+    ],
+    'follow',
+  ],
+  [
+    'nor against what may turn out to be that',
+    [
+      { ...asked, reason: 'poll' },
+      { ...under, commit: null, kind: null, isOfToday: false },
+    ],
+    'follow',
+  ],
+  [
+    'where they do, it could apply nothing any more',
+    [
+      { ...asked, reason: 'poll' },
+      { ...under, kind: 'rollback', isByHand: true, isOfToday: false },
+    ],
+    'end',
+  ],
   [
     'what is being applied is followed',
     [

@@ -105,7 +105,7 @@ async function dryRun(
   return applyPlan(ctx, {
     operationId: ctx.runtime.uuid(),
     projectId: repository.projectId,
-    owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
+    owner: { kind: 'repository', repositoryId: repository.id, fence: repository.fence },
     compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks, ...remarks] },
     hasSvc: files.record.hasSvc,
     fileBytes: async (path) => (await files.bundle()).entries.get(path)?.bytes,

@@ -71,8 +71,8 @@ export type ApplyOwner =
   | {
       readonly kind: 'repository';
       readonly repositoryId: string;
-      /** Generation of the settings that the tree was compiled under; a later one supersedes this apply. */
-      readonly generation: number;
+      /** Fence of the settings that the tree was compiled under; a later one supersedes this apply. */
+      readonly fence: number;
     };
 
 export interface ApplyRequest {
@@ -259,7 +259,7 @@ function ownerOf(request: ApplyRequest, owners: readonly OwnerRow[]): { name: st
   const row = owners.find((item) => item.id === owner.repositoryId);
   if (row === undefined)
     throw new Fault('not_found', 'repository-not-found', 'The repository does not exist any more.');
-  return { name: row.name, isStale: row.generation !== owner.generation };
+  return { name: row.name, isStale: row.fence !== owner.fence };
 }
 
 /** The compiler hashes each resource once, where it keeps it; a tree from elsewhere is hashed here. */

@@ -193,7 +193,7 @@ export class RunRecord {
       projectOf(tx, repository.projectId),
     ]);
     // Suspended, changed or archived with its project since it was read: there was no run that whoever did that could end.
-    if (fresh?.generation !== repository.generation || project === undefined) throw new LostOwnership();
+    if (fresh?.fence !== repository.fence || project === undefined) throw new LostOwnership();
     if (reason !== 'manual') this.#requireUnseen(fresh, subject);
     if (running !== undefined) {
       const generation = Number(running.inputs['generation'] ?? 0);

@@ -13,6 +13,8 @@ export function relation(
     readonly isByHand: boolean;
     /** It comes to the same commit wherever the branch is. */
     readonly isPinned: boolean;
+    /** Its settings decide what those of the wish do. */
+    readonly isOfToday: boolean;
     /** The commit that was seen to its end before. */
     readonly seen: string | null;
     readonly isApplying: boolean;
@@ -24,6 +26,9 @@ export function relation(
   if (!wish.isAsked && wish.reason === 'poll') return 'drop';
   // The commit that somebody speaks of is the one that is being synced.
   if (wish.reason === 'push' && wish.hint !== null && wish.hint === now.commit) return 'drop';
+  // Somebody has changed a setting, or resumed what was awake: what a person's run comes to is the same, and nothing would take its
+  // place but this look. Of settings that decide something else it could apply nothing any more.
+  if (wish.reason === 'poll' && (now.kind === null || (now.isByHand && now.isOfToday))) return 'follow';
   if (now.isApplying || wish.reason === 'watch' || wish.reason === 'resync') return 'follow';
   // The delivery may be a late one, of the very commit that the rollback leaves: the sync for it would find nothing to do.
   if (wish.reason === 'push' && (now.kind === 'rollback' || now.kind === null)) return 'follow';

@@ -6,6 +6,7 @@
 import { syncParked } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 import type { ReconcileReason } from './reconciles.ts';
+import { fenceOf } from './settings.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 
 /** What a sync may be asked for by. */
@@ -27,6 +28,8 @@ export interface DueRepository {
   /** Somebody asked for it; else its turn came. */
   readonly isAsked: boolean;
   readonly hint: string | null;
+  /** The fence of its settings. */
+  readonly fence: number;
   /** Of its server; null for what lies on this machine. */
   readonly host: string | null;
   /** Repositories of its server that could not read it, one after the other, where that has paused it; null: nothing did. */
@@ -107,7 +110,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
     `with due as (
        select p.repository_id, coalesce(p.wanted, case when p.resync_at <= now() and (p.claimed_by is null
                 or p.resync_at > '-infinity' or p.repository_id = any($7::uuid[])) then 'resync' else 'poll' end) as reason,
-              p.wanted, p.hint, r.interval_seconds,
+              p.wanted, p.hint, r.interval_seconds, ${fenceOf} as fence,
               split_part(r.url_key, '/', 1) as host, h.failures,
               greatest(extract(epoch from h.retry_at - now()) * 1000, 0)::float8 as left_ms
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
@@ -130,7 +133,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
             wanted = null, hint = null, claimed_by = $1::uuid
        from due where p.repository_id = due.repository_id
      returning p.repository_id as id, due.reason,
-       due.wanted is not null as "isAsked", due.hint, due.host, due.failures as "hostFailures",
+       due.wanted is not null as "isAsked", due.hint, due.fence, due.host, due.failures as "hostFailures",
        coalesce(due.left_ms, 0) as "hostPausedMs"`,
     [daemonId, limit, resyncSeconds, spread, full, done, broken],
     'claim-due',

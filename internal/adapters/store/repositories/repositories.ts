@@ -1,33 +1,15 @@
 // Repositories: what people declare of them, and what the daemon knows of them. Settings are changed by people only and
-// every change raises the generation; the state row is written at the end of a sync that learned something. When each
-// is looked at next is in polls.ts.
+// every change raises the generation, one that decides what a sync comes to the fence as well; the state row is written at
+// the end of a sync that learned something. When each is looked at next is in polls.ts.
 
-import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { Json } from '../../../domain/json.ts';
 import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
-import type { PlanSettings } from './pull-plans.ts';
 import { isLookedAt } from './polls.ts';
 import { reconcileChannel, type ReconcileRow, runBytes } from './reconciles.ts';
+import { fenceOf, isDeciding, type RepositorySettings } from './settings.ts';
 
-export type RepositoryAuth =
-  | { readonly kind: 'token'; readonly secretRef: string; readonly username?: string }
-  | { readonly kind: 'connection'; readonly connection: string };
-
-/** What people declare. */
-export interface RepositorySettings {
-  readonly url: string | null;
-  readonly urlKey: string | null;
-  readonly path: string | null;
-  readonly branch: string | null;
-  readonly root: string;
-  readonly intervalSeconds: number;
-  readonly auth: RepositoryAuth | null;
-  readonly context: { readonly [name: string]: string };
-  readonly adopt: boolean;
-  readonly guard: { readonly deleteMax?: number };
-  readonly verify: { readonly keys: readonly string[] } | null;
-  readonly plan: PlanSettings;
-}
+export type { RepositoryAuth, RepositorySettings } from './settings.ts';
 
 export interface RepositoryRow extends RepositorySettings {
   readonly id: string;
@@ -37,6 +19,8 @@ export interface RepositoryRow extends RepositorySettings {
   readonly pinnedCommit: string | null;
   readonly quarantinedCommit: string | null;
   readonly generation: number;
+  /** Another one than that of a run: the run is of settings that have changed. */
+  readonly fence: number;
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
@@ -86,6 +70,7 @@ const selected = `
   r.id, r.project_id as "projectId", r.name, r.url, r.url_key as "urlKey", r.path, r.branch, r.root,
   r.interval_seconds as "intervalSeconds", r.auth, r.context, r.adopt, r.suspended, r.guard, r.verify, r.plan,
   r.pinned_commit as "pinnedCommit", r.quarantined_commit as "quarantinedCommit", r.generation,
+  ${fenceOf} as fence,
   r.created_at as "createdAt", r.updated_at as "updatedAt",
   json_build_object('appliedCommit', s.applied_commit, 'appliedHash', s.applied_hash, 'appliedAt', s.applied_at,
     'snapshotId', s.snapshot_id, 'templateLock', coalesce(s.template_lock, '{}'), 'seenCommit', s.seen_commit,
@@ -141,7 +126,10 @@ export async function insertRepository(
   );
 }
 
-/** Changes settings and raises the generation. Resolves to the new generation, or null where the row is gone. */
+/**
+ * Changes settings and raises the generation, and the fence where one of them decides. Resolves to the new generation, or
+ * null where the row is gone.
+ */
 export async function updateRepository(
   sql: Sql,
   id: string,
@@ -150,7 +138,9 @@ export async function updateRepository(
 ): Promise<number | null> {
   const values: unknown[] = [id, now];
   const sets = ['generation = generation + 1', 'updated_at = $2::timestamptz'];
-  for (const [key, value] of Object.entries(patch) as [keyof typeof columns, Json][]) {
+  const given = Object.entries(patch) as [keyof typeof columns, Json][];
+  if (!given.some(([key]) => isDeciding(key))) sets.push('undeciding = undeciding + 1');
+  for (const [key, value] of given) {
     const [column, type] = columns[key];
     values.push(type === 'jsonb' && value !== null ? JSON.stringify(value) : value);
     sets.push(`${column} = $${values.length}::${type}`);
@@ -382,18 +372,4 @@ export async function projectOf(
     [projectId],
   );
   return rows[0];
-}
-
-/** Settings as JSON, for the hash of a sync's inputs: only what decides the outcome. */
-export function decidingSettings(repository: RepositorySettings): JsonObject {
-  const { url, path, branch, root, adopt, guard, verify } = repository;
-  return {
-    url,
-    path,
-    branch,
-    root,
-    adopt,
-    guard: { ...guard },
-    verify: verify === null ? null : { keys: verify.keys },
-  };
 }

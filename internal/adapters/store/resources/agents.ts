@@ -12,6 +12,7 @@ import { jsonbSlices } from '../schema/jsonb-slices.ts';
 import { hashOrDrift, specsWithin } from './drift.ts';
 import { assetsSeen, generatedSeen, readAssetHashes, readGenerated } from './generated.ts';
 import { connectionsSeen, readConnections } from '../connections/connections.ts';
+import { fenceOf } from '../repositories/settings.ts';
 import { endpointsSeen, readEndpoints } from './endpoints.ts';
 import { readSchedules, schedulesSeen } from './schedules.ts';
 import { readSecretNames, secretsSeen } from '../secrets/secret-resolution.ts';
@@ -252,7 +253,8 @@ export async function liveSessionsByRevision(
 export interface OwnerRow {
   readonly id: string;
   readonly name: string;
-  readonly generation: number;
+  /** Of its settings. */
+  readonly fence: number;
 }
 
 /**
@@ -265,7 +267,7 @@ export async function readOwners(
 ): Promise<{ readonly orgId: string; readonly owners: readonly OwnerRow[] } | undefined> {
   const { rows } = await sql.query<{ orgId: string; owners: OwnerRow[] }>(
     `select p.org_id as "orgId", coalesce((
-         select json_agg(json_build_object('id', r.id, 'name', r.name, 'generation', r.generation))
+         select json_agg(json_build_object('id', r.id, 'name', r.name, 'fence', ${fenceOf}))
            from svc.repositories r where r.project_id = p.id), '[]') as owners
        from svc.projects p where p.id = $1::uuid`,
     [projectId],
