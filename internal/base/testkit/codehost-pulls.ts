@@ -24,7 +24,12 @@ export const showPull = async (repo: SimRepository, issue: Issue) => {
     auto_merge: pull.autoMerge === null ? null : { merge_method: pull.autoMerge },
     requested_reviewers: pull.reviewers.filter((one) => !one.includes('/')).map((login) => ({ login })),
     requested_teams: pull.reviewers.filter((one) => one.startsWith('team/')).map((one) => ({ slug: one.slice(5) })),
-    head: { ref: pull.head, label: `${repo.owner}:${pull.head}`, sha, repo: { full_name: repo.fullName } },
+    head: {
+      ref: pull.head,
+      label: `${repo.owner}:${pull.head}`,
+      sha,
+      repo: { full_name: pull.fork === true ? 'stranger/app' : repo.fullName },
+    },
     base: { ref: pull.base, sha: (await repo.branch(pull.base)) ?? '', repo: { full_name: repo.fullName } },
   };
 };

@@ -66,6 +66,8 @@ export interface Pull {
   autoMerge: string | null;
   reviewers: string[];
   mergeable: boolean | null;
+  /** Its head is in another repository. */
+  fork?: boolean;
   /** Of a pull request that is over: what it was when it ended. */
   headSha?: string;
 }

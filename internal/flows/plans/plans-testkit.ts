@@ -88,11 +88,11 @@ export async function openPull(sim: CodehostSimulator, repo: SimRepository, of: 
       autoMerge: null,
       reviewers: [],
       mergeable: true,
+      ...(of.fork && { fork: true }),
     },
   };
   repo.issues.set(issue.number, issue);
-  const shown = await showPull(repo, issue);
-  const pull = { ...shown, ...(of.fork && { head: { ...shown.head, repo: { full_name: 'stranger/app' } } }) };
+  const pull = await showPull(repo, issue);
   const repository = {
     id: repo.id,
     name: repo.name,
@@ -174,7 +174,8 @@ export async function startPlanBench(options: TestDaemonOptions = {}): Promise<P
              + (select count(*) from svc.repositories r join svc.repository_states s on s.repository_id = r.id
                  left join svc.pull_polls p on p.repository_id = r.id
                 where not r.suspended and r.auth is not null and s.applied_commit is not null
-                  and (p.claimed_by is not null or s.applied_commit is distinct from p.looked_commit)) as due`,
+                  and (p.claimed_by is not null or (s.applied_commit is distinct from p.failed_commit
+                    and (s.applied_commit is distinct from p.looked_commit or p.wishes <> p.looked_wishes)))) as due`,
         );
         return Number(rows[0]?.due) === 0;
       }).then(() => undefined),

@@ -8,7 +8,7 @@ import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import { pollIn, wishSync } from '../../adapters/store/repositories/polls.ts';
-import { wishPullLook } from '../../adapters/store/repositories/pull-polls.ts';
+import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import {
   insertRun,
   moveRun,
@@ -154,7 +154,7 @@ export async function changeRepository(
     // No generation holds back a run that waits for a daemon: it begins with the settings of its beginning.
     if (input.suspended === true) await endRunOfSuspended(tx, before.id, now);
     else if (input.suspended === false && before.suspended) await seeAnew(tx, before, now);
-    if (input.plan !== undefined || input.auth !== undefined) await wishPullLook(tx, before.id);
+    if (input.plan !== undefined || input.auth !== undefined) await wishPullLooks(tx, { repositoryId: before.id });
     await wishSync(tx, { repositoryId: before.id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });
@@ -202,7 +202,7 @@ export async function setSuspended(
  */
 async function seeAnew(tx: Sql, { id }: Repository, now: Date): Promise<void> {
   await updateState(tx, id, { seenHash: null }, now);
-  await wishPullLook(tx, id);
+  await wishPullLooks(tx, { repositoryId: id });
 }
 
 /** The run under way, and one that waits for a daemon. */

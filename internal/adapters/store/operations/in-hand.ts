@@ -128,8 +128,7 @@ export async function releaseParked(tx: Sql, repositoryId: string): Promise<void
        update svc.pull_plans p set due_at = now(), version = p.version + 1 from again
         where again.kind = 'plan' and p.repository_id = $1::uuid and again.id = concat_ws(':', $1::text, p.number, p.head)
      ), looks as (
-       -- As if another commit had been looked at: where deliveries come, none is looked at by the clock.
-       update svc.pull_polls p set next_at = now(), looked_commit = '' from again where again.kind = 'look' and p.repository_id = $1::uuid
+       update svc.pull_polls p set wishes = p.wishes + 1, failed_commit = null from again where again.kind = 'look' and p.repository_id = $1::uuid
      )
      update svc.commit_statuses s set due_at = now(), version = s.version + 1 from again
       where again.kind = 'status' and s.repository_id = $1::uuid and again.id = concat_ws(':', $1::text, s.commit)`,

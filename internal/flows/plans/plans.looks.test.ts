@@ -1,0 +1,86 @@
+// Looks at open pull requests that somebody wishes for while one is under way, that fail, and that are passed over.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { SimRepository } from '../../base/testkit/codehost-state.ts';
+import { agentFile, ended, syncNow, until, word } from '../sync/sync-testkit.ts';
+import { branchOff, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
+
+describe('a look at pull requests', () => {
+  let bench: PlanBench;
+  before(async () => {
+    bench = await startPlanBench();
+  });
+  after(() => bench.stop());
+
+  const forMs = 20_000;
+  const commentsOf = (repo: SimRepository, number: number) => repo.comments.filter((one) => one.number === number);
+  const file = (name: string) => ({ [`.svc/agents/${name}.yaml`]: agentFile(name) });
+  /** A repository of which deliveries come, so that nobody looks by the clock. */
+  const heard = async (name: string, settings: object = {}): Promise<SimRepository> => {
+    const repo = await bench.follow(name, settings);
+    await bench.pull(repo, { branch: 'first', files: file(`${name}-first-pull`) });
+    await bench.quiet();
+    return repo;
+  };
+  const isTold = (repo: SimRepository, number: number): Promise<unknown> =>
+    until('its plan', async () => commentsOf(repo, number).length === 1, forMs);
+  const asksFor = (repo: SimRepository) => (path: string) => path === `/repos/${repo.fullName}/pulls`;
+  const patch = async (name: string, body: object): Promise<void> => {
+    assert.equal((await bench.daemon.api('PATCH', `P/repositories/${name}`, body)).status, 200);
+  };
+
+  it('that is under way does not stand for one that is wished for meanwhile', async () => {
+    const repo = await heard('wished');
+    await branchOff(repo, 'forked');
+    const forked = await openPull(bench.sim, repo, { branch: 'forked', files: file('wished-forked'), fork: true });
+    const isLook = asksFor(repo);
+    const asked = bench.sim.log.length;
+    bench.sim.fault = ({ path }) => (isLook(path) ? { kind: 'slow', delayMs: 3_000 } : null);
+    await repo.git.commit(file('wished-second'));
+    await syncNow(bench.daemon, 'wished');
+    await until('the look', async () => bench.sim.log.slice(asked).some(({ path }) => isLook(path)), forMs);
+    await patch('wished', { plan: { forks: true } });
+    bench.sim.fault = () => null;
+    await isTold(repo, forked.number);
+  });
+
+  it('that failed is made up for, though deliveries come', async () => {
+    const repo = await heard('failing');
+    const isLook = asksFor(repo);
+    bench.sim.fault = ({ path }) => (isLook(path) ? { kind: 'status', status: 502 } : null);
+    const asked = bench.sim.log.length;
+    await repo.git.commit(file('failing-second'));
+    await syncNow(bench.daemon, 'failing');
+    const isOver = `select from svc.pull_polls p join svc.repositories r on r.id = p.repository_id
+      where r.name = 'failing' and p.claimed_by is null`;
+    await until('the look that fails', async () => {
+      const isAsked = bench.sim.log.slice(asked).some(({ path, status }) => isLook(path) && status >= 400);
+      return isAsked && (await bench.daemon.ctx.db.query(isOver)).rowCount === 1;
+    });
+    await bench.quiet();
+    bench.sim.fault = () => null;
+    // As after ten minutes.
+    await bench.daemon.ctx.db.query('update svc.pull_polls set next_at = now()');
+    const said = () => repo.comments.map(({ body }) => body).join();
+    await until('the plan onto the new base', async () => /- Agent failing-second/.test(said()), forMs);
+  });
+
+  it('that is wished for does not hide that the base has moved', async () => {
+    const repo = await heard('moved');
+    await bench.daemon.api('POST', 'P/repositories/moved/suspend');
+    const commit = await repo.git.commit(file('moved-second'));
+    const { body } = await bench.daemon.api('POST', 'P/repositories/moved/pin', { commit });
+    assert.equal(word((await ended(bench.daemon, word(body['reconcileId'])))['status']), 'applied');
+    await bench.daemon.api('POST', 'P/repositories/moved/resume');
+    const said = () => repo.comments.map(({ body: text }) => text).join();
+    await until('the plan onto the new base', async () => /- Agent moved-second/.test(said()), forMs);
+  });
+
+  it('tells what nobody wanted to be told when it was heard of', async () => {
+    const repo = await heard('unwanted', { plan: { comment: false, check: false } });
+    assert.deepEqual([repo.comments, repo.checks], [[], []]);
+    await patch('unwanted', { plan: { comment: true, check: true } });
+    await until('its plan', async () => repo.comments.length === 1 && repo.checks.length === 1, forMs);
+  });
+});
