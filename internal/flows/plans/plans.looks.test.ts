@@ -23,6 +23,11 @@ describe('a look at pull requests', () => {
     await bench.quiet();
     return repo;
   };
+  /** A pull request that no delivery tells of. */
+  const missed = async (repo: SimRepository, branch: string): Promise<number> => {
+    await branchOff(repo, branch);
+    return (await openPull(bench.sim, repo, { branch, files: file(`${repo.name}-${branch}`) })).number;
+  };
   const isTold = (repo: SimRepository, number: number): Promise<unknown> =>
     until('its plan', async () => commentsOf(repo, number).length === 1, forMs);
   const asksFor = (repo: SimRepository) => (path: string) => path === `/repos/${repo.fullName}/pulls`;
@@ -82,5 +87,13 @@ describe('a look at pull requests', () => {
     assert.deepEqual([repo.comments, repo.checks], [[], []]);
     await patch('unwanted', { plan: { comment: true, check: true } });
     await until('its plan', async () => repo.comments.length === 1 && repo.checks.length === 1, forMs);
+  });
+
+  it('is had once a project is back that was archived', async () => {
+    const repo = await heard('archived');
+    assert.equal((await bench.daemon.api('PATCH', 'P', { archived: true })).status, 200);
+    const number = await missed(repo, 'unheard');
+    assert.equal((await bench.daemon.api('PATCH', 'P', { archived: false })).status, 200);
+    await isTold(repo, number);
   });
 });

@@ -1,7 +1,9 @@
 // Organizations and projects: made, renamed, archived, deleted; each with its audit row.
 
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import { endRunsOf } from '../../adapters/store/repositories/reconciles.ts';
+import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
@@ -184,8 +186,10 @@ export async function changeProject(
     // No daemon takes one any more, and what is under way would change what is to stay as it is.
     if (change.archived === true)
       await endRunsOf(tx, { projectId: project.id, detail: 'the project was archived', now });
+    const before = change.archived === false ? await getProject(tx, project.id) : undefined;
     const row = await updateProject(tx, project.id, change, now);
     if (row === undefined) throw notVisible();
+    if (before !== undefined && before.archivedAt !== null) await lookAnew(tx, project);
     await recordAudit(tx, {
       orgId: project.orgId,
       projectId: project.id,
@@ -196,6 +200,12 @@ export async function changeProject(
     });
     return row;
   });
+}
+
+/** What its repositories lacked may have come while nobody looked, and what happened meanwhile was told to nobody. */
+async function lookAnew(tx: Sql, { id, orgId }: ProjectRef): Promise<void> {
+  await enqueueResyncs(tx, { orgId, projectId: id });
+  await wishPullLooks(tx, { projectId: id });
 }
 
 /** How long a deletion is waited for by whoever asks for it; what is left by then goes on without. */
