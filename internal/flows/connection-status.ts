@@ -3,6 +3,7 @@
 
 import { setConnectionStatus } from '../adapters/store/connections/connections.ts';
 import { enqueueRouting, recordEvent } from '../adapters/store/events/events.ts';
+import { wishPullLooks } from '../adapters/store/repositories/pull-polls.ts';
 import { enqueueResyncs } from '../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../adapters/store/store.ts';
 import { recordAudit } from '../adapters/store/tenancy/audit.ts';
@@ -51,6 +52,8 @@ export async function changeStatus(ctx: FlowContext, tx: Sql, change: StatusChan
   const id = await recordStatusChange(ctx, tx, { ...change, what: keyOf(before, to), before });
   if (isUsable(before) !== isUsable(to)) {
     await enqueueResyncs(tx, { orgId: connection.orgId, projectId: connection.projectId });
+    // Of what happened meanwhile no delivery tells.
+    await wishPullLooks(tx, { projectId: connection.projectId, connection: connection.name });
   }
   return id;
 }

@@ -3,6 +3,7 @@
 
 import type { ConnectionRow } from '../../adapters/store/connections/connections.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
+import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
@@ -48,6 +49,7 @@ export async function recordConnectionChange(
   });
   await enqueueRouting(tx, ctx.ingest, [project.id]);
   await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
+  await wishPullLooks(tx, { projectId: project.id, connection: row.name });
 }
 
 type Noted = Pick<ConnectionChange, 'project' | 'actor'> & {

@@ -3,6 +3,7 @@
 
 import { changeConnectionConfig, type ObservedConnection } from '../../adapters/store/connections/connections.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
+import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
@@ -65,6 +66,7 @@ export async function changeConfig(
       await changeStatus(ctx, tx, { connection, to: verdict.to, reason: verdict.reason, actor });
     }
     await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
+    await wishPullLooks(tx, { projectId: project.id, connection: before.name });
   });
   return shown(ctx, project, before.name);
 }

@@ -4,16 +4,24 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { SimRepository } from '../../base/testkit/codehost-state.ts';
 import { agentFile, ended, syncNow, until, word } from '../sync/sync-testkit.ts';
-import { branchOff, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
+import { branchOff, delivery, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
 
 describe('a look at pull requests', () => {
   let bench: PlanBench;
+  let intake = '';
   before(async () => {
     bench = await startPlanBench();
+    const { body } = await bench.daemon.api('GET', 'P/connections/hub');
+    intake = new URL(String(body['intakeUrl'])).pathname;
   });
   after(() => bench.stop());
 
   const forMs = 20_000;
+  const deliver = async (event: string, body: object): Promise<void> => {
+    const { headers, text } = delivery(event, body);
+    const { status } = await bench.daemon.api('POST', intake, text, { token: null, headers });
+    assert.ok(status < 300);
+  };
   const commentsOf = (repo: SimRepository, number: number) => repo.comments.filter((one) => one.number === number);
   const file = (name: string) => ({ [`.svc/agents/${name}.yaml`]: agentFile(name) });
   /** A repository of which deliveries come, so that nobody looks by the clock. */
@@ -94,6 +102,16 @@ describe('a look at pull requests', () => {
     assert.equal((await bench.daemon.api('PATCH', 'P', { archived: true })).status, 200);
     const number = await missed(repo, 'unheard');
     assert.equal((await bench.daemon.api('PATCH', 'P', { archived: false })).status, 200);
+    await isTold(repo, number);
+  });
+
+  it('is had once a connection is back that was suspended', async () => {
+    const repo = await heard('back');
+    await deliver('installation', { action: 'suspend', installation: { id: 1 } });
+    bench.sim.state = 'suspended';
+    const number = await missed(repo, 'unheard');
+    bench.sim.state = 'active';
+    await deliver('installation', { action: 'unsuspend', installation: { id: 1 } });
     await isTold(repo, number);
   });
 });
