@@ -8,6 +8,7 @@ import {
   lockInstallation,
   mountedRepositories,
 } from '../../adapters/store/connections/installations.ts';
+import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { afterInstallation, type InstallationAnswer } from '../../core/installation/installation.ts';
@@ -57,6 +58,8 @@ export async function takeInstallation(
     const next = afterInstallation(now, change, seen, wanted);
     await setObserved(tx, connection.id, next.observed);
     if (!next.isChange) return { ignored: true, reason: 'no-change' };
+    // What it was not permitted to read, or to say, it may be by now.
+    await wishPullLooks(tx, { projectId: connection.projectId, connection: connection.name });
     const said = { connection, to: next.status, actor: serviceActor('codehost'), dedupHash };
     const id =
       (await changeStatus(ctx, tx, { ...said, reason: next.reason })) ??

@@ -39,6 +39,7 @@ describe('a look at pull requests', () => {
   const isTold = (repo: SimRepository, number: number): Promise<unknown> =>
     until('its plan', async () => commentsOf(repo, number).length === 1, forMs);
   const asksFor = (repo: SimRepository) => (path: string) => path === `/repos/${repo.fullName}/pulls`;
+  const looked = (repo: SimRepository): number => bench.sim.log.filter(({ path }) => asksFor(repo)(path)).length;
   const patch = async (name: string, body: object): Promise<void> => {
     assert.equal((await bench.daemon.api('PATCH', `P/repositories/${name}`, body)).status, 200);
   };
@@ -113,5 +114,23 @@ describe('a look at pull requests', () => {
     bench.sim.state = 'active';
     await deliver('installation', { action: 'unsuspend', installation: { id: 1 } });
     await isTold(repo, number);
+  });
+
+  it('tells what was not wanted of a head, or not permitted, and nothing of it a second time', async () => {
+    const repo = await heard('half', { plan: { comment: false } });
+    const counts = () => [repo.comments.length, repo.checks.length];
+    assert.deepEqual(counts(), [0, 1]);
+    const { pull_requests: _kept, ...others } = bench.sim.granted;
+    bench.sim.granted = { ...others, pull_requests: 'read' };
+    await patch('half', { plan: { comment: true } });
+    await until('the look', async () => looked(repo) > 0, forMs);
+    await bench.quiet();
+    assert.deepEqual(counts(), [0, 1]);
+    bench.sim.granted = { ...others, pull_requests: 'write' };
+    const granted = { id: 1, permissions: { ...bench.sim.granted } };
+    await deliver('installation', { action: 'new_permissions_accepted', installation: granted });
+    await until('the comment', async () => repo.comments.length === 1, forMs);
+    await bench.quiet();
+    assert.deepEqual(counts(), [1, 1]);
   });
 });

@@ -71,16 +71,25 @@ async function tell(publication: PlanPublication): Promise<void> {
   failpoint('plan.planned');
   if (touched === undefined && isEmpty(text)) return tellUntouched(publication);
   const hash = digestOf(settledPart(text));
-  if (!isNew && row.toldHash === hash) return;
-  if (!isNew) await publication.save({ checkId: null, checkAnnotated: 0, checkDone: false });
-  await publishComment(publication, text, true);
+  const isTold = !isNew && row.toldHash === hash;
+  const lacks = lackedBy(publication);
+  if (isTold && lacks.length === 0) return;
+  if (!isNew && !isTold) await publication.save({ checkId: null, checkAnnotated: 0, checkDone: false });
+  if (!isTold || lacks.includes('comment')) await publishComment(publication, text, true);
   failpoint('plan.commented');
-  await publishCheck(publication, text);
+  if (!isTold || lacks.includes('check')) await publishCheck(publication, text);
   await publication.save({ toldHead: row.head, toldHash: hash, sequence: publication.row.sequence + 1 });
   publication.hub.ctx.runtime.log.info(
     { repository: publication.hub.repository.name, number: row.number },
     'plan.told',
   );
+}
+
+/** What is wanted and was told by nothing: when the rest was, nobody wanted it, or the connection was not permitted to. */
+function lackedBy(publication: PlanPublication): readonly ('comment' | 'check')[] {
+  const { commentId: comment, checkId: check } = publication.row;
+  const told = { comment, check };
+  return (['comment', 'check'] as const).filter((what) => publication.wants(what) && told[what] === null);
 }
 
 /** Nobody waits for its plan any more: what was begun is ended, and what was said of a branch that it leaves is taken back. */
