@@ -133,4 +133,24 @@ describe('a look at pull requests', () => {
     await bench.quiet();
     assert.deepEqual(counts(), [1, 1]);
   });
+
+  it('is had where another branch is followed that holds the same commit', async () => {
+    const repo = await heard('branches');
+    await repo.git.git(['update-ref', 'refs/heads/trunk', 'refs/heads/main']);
+    await branchOff(repo, 'onto-trunk');
+    const files = file('branches-onto-trunk');
+    const { number } = await openPull(bench.sim, repo, { branch: 'onto-trunk', files, base: 'trunk' });
+    await patch('branches', { branch: 'trunk' });
+    await isTold(repo, number);
+  });
+
+  it('takes no pull request for the one of its number where the repository was before', async () => {
+    const other = await bench.sim.repository('acme/other', { '.svc/agents/first.yaml': agentFile('other-first') });
+    const number = await missed(other, 'unheard');
+    Object.assign(other.issues.get(number) ?? {}, { updated: '2025-01-01T00:00:00Z' });
+    const repo = await heard('before');
+    assert.equal([...repo.issues.keys()].at(-1), number);
+    await patch('before', { url: `${bench.sim.origin}/acme/other.git` });
+    await isTold(other, number);
+  });
 });

@@ -8,6 +8,7 @@ import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import { pollIn, wishSync } from '../../adapters/store/repositories/polls.ts';
+import { forgetPullsOf } from '../../adapters/store/repositories/pull-plans.ts';
 import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import {
   insertRun,
@@ -154,7 +155,10 @@ export async function changeRepository(
     // No generation holds back a run that waits for a daemon: it begins with the settings of its beginning.
     if (input.suspended === true) await endRunOfSuspended(tx, before.id, now);
     else if (input.suspended === false && before.suspended) await seeAnew(tx, before, now);
-    if (input.plan !== undefined || input.auth !== undefined) await wishPullLooks(tx, { repositoryId: before.id });
+    if (patch.urlKey !== undefined && patch.urlKey !== before.urlKey) await forgetPullsOf(tx, before.id);
+    // Others are to be told by now, or told otherwise.
+    if ([input.plan, input.auth, input.branch, input.url].some((given) => given !== undefined))
+      await wishPullLooks(tx, { repositoryId: before.id });
     await wishSync(tx, { repositoryId: before.id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });

@@ -57,6 +57,15 @@ export async function wishPlan(sql: Sql, wish: PullWish): Promise<void> {
   );
 }
 
+/** Forgets the pull requests of a repository that lies elsewhere by now, where others have their numbers, and that they were heard of. */
+export async function forgetPullsOf(sql: Sql, repositoryId: string): Promise<void> {
+  await sql.query(
+    `with gone as (delete from svc.pull_plans where repository_id = $1::uuid)
+     update svc.pull_polls set delivered_at = null where repository_id = $1::uuid`,
+    [repositoryId],
+  );
+}
+
 /** Forgets pull requests of which nothing was heard for long: their comments and checks stay at the host. */
 export async function forgetPulls(sql: Sql, before: Date, limit: number): Promise<number> {
   const { rowCount } = await sql.query(
