@@ -109,6 +109,11 @@ export async function probeRepository(url: string, options: OpenOptions, signal?
   return (await import('./probe.ts')).probeRemote(url, options, signal);
 }
 
+/** Checks the directory that holds `.svc/` when somebody sets it. Throws `not-found` where no read would take it. */
+export async function checkRootDirectory(root: string): Promise<void> {
+  (await import('./tree-walk.ts')).normalRoot(root);
+}
+
 /** Checks the keys of a signature policy when somebody sets it. Throws `signature-rejected` with what is wrong. */
 export async function checkVerifyPolicy(keys: readonly string[]): Promise<void> {
   const { readPolicy } = await import('./commit-signature.ts');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddress } from './checks.ts';
+import { checkAddress, checkRoot } from './checks.ts';
 
 test('an address of a repository is kept as it is read, so it holds nothing that its parser drops or a reader does not see', () => {
   checkAddress('https://git.test/o/r.git', null);
@@ -12,4 +12,10 @@ test('an address of a repository is kept as it is read, so it holds nothing that
       `https://git.test/r${part}`,
     ])
       assert.throws(() => checkAddress(url, null), /url: must be an https or http address/, JSON.stringify(url));
+});
+
+test('a root is one that is read, in its one spelling', async () => {
+  assert.equal(await checkRoot('./fleet//prod/'), 'fleet/prod');
+  for (const root of ['/fleet', '../fleet', 'a/../b', 'a\\b', '.git', 'a/.GIT/b', 'git~1', 'a\u001b[2J', 'a\u202eb'])
+    await assert.rejects(checkRoot(root), /^Fault: root: /, JSON.stringify(root));
 });

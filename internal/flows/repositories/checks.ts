@@ -2,7 +2,7 @@
 // that may hold a credential.
 
 import { isAbsolute } from 'node:path';
-import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
+import { checkRootDirectory, checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
 import { findConnection } from '../../adapters/store/connections/connections.ts';
 import type { RepositorySettings } from '../../adapters/store/repositories/repositories.ts';
 import { secretStands } from '../../adapters/store/secrets/credentials.ts';
@@ -58,12 +58,16 @@ export async function checkAuth(
 }
 
 /** The directory that holds `.svc/`, in its one spelling. Throws Fault `invalid` naming `root`. */
-export function checkRoot(root: string): string {
+export async function checkRoot(root: string): Promise<string> {
   const parts = root.split('/').filter((part) => part !== '' && part !== '.');
   if (root.startsWith('/') || parts.includes('..') || root.includes('\\') || root.includes('\0')) {
     throw refuse('root', 'must be a directory of the repository, written with / and without a leading one');
   }
-  return parts.join('/');
+  const plain = parts.join('/');
+  await checkRootDirectory(plain).catch((error: unknown) => {
+    throw error instanceof RepoCondition ? refuse('root', error.detail) : error;
+  });
+  return plain;
 }
 
 /** Throws Fault `invalid` naming `verify` for keys that cannot be read. */

@@ -79,7 +79,7 @@ export async function addRepository(
   await checkFolder(ctx, caller, path);
   await checkAuth(ctx, caller.project, input.auth);
   await checkVerify(input.verify);
-  const settings = withDefaults({ ...input, url, path });
+  const settings = withDefaults({ ...input, url, path, root: await checkRoot(input.root ?? '') });
   const id = ctx.runtime.uuid();
   const now = ctx.runtime.now();
   try {
@@ -96,13 +96,15 @@ export async function addRepository(
   }
 }
 
-function withDefaults(input: SettingsInput & { url: string | null; path: string | null }): RepositorySettings {
+function withDefaults(
+  input: SettingsInput & { readonly url: string | null; readonly path: string | null; readonly root: string },
+): RepositorySettings {
   return {
     url: input.url,
     urlKey: input.url === null ? null : (addressKey(input.url) ?? null),
     path: input.path,
     branch: shortBranch(input.branch ?? null),
-    root: checkRoot(input.root ?? ''),
+    root: input.root,
     intervalSeconds: input.intervalSeconds ?? 60,
     auth: input.auth ?? null,
     context: input.context ?? {},
@@ -130,6 +132,7 @@ export async function changeRepository(
   await checkVerify(input.verify);
   await checkFolder(ctx, caller, input.path ?? null);
   await checkAuth(ctx, caller.project, input.auth);
+  const root = input.root === undefined ? undefined : await checkRoot(input.root);
   return ctx.db.tx(async (tx) => {
     const before = await lockNamed(tx, caller.project, name);
     requireVersion(condition, before.generation);
@@ -143,7 +146,7 @@ export async function changeRepository(
     checkAddress(url, path);
     if (patch.url !== undefined) patch.urlKey = patch.url === null ? null : (addressKey(patch.url) ?? null);
     if (patch.branch !== undefined) patch.branch = shortBranch(patch.branch);
-    if (patch.root !== undefined) patch.root = checkRoot(patch.root);
+    if (root !== undefined) patch.root = root;
     // What is not said of plans stays as it was.
     if (patch.plan !== undefined) patch.plan = { ...before.plan, ...patch.plan };
     const now = ctx.runtime.now();
