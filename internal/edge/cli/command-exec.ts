@@ -1,5 +1,6 @@
 // `svc session exec`: a program in a session's sandbox, with this process's streams and its own exit code.
 
+import { StringDecoder } from 'node:string_decoder';
 import * as sessions from '../../../schemas/api/sessions.ts';
 import { type Client, connect } from './client.ts';
 import { Refusal } from './failure.ts';
@@ -44,6 +45,11 @@ async function feed(call: Call, client: Client, id: string, program: string): Pr
 export const sessionExec: Handler = async (call) => {
   const client = await connect(call);
   const said = { 1: '', 2: '' };
+  // A character of several bytes may come in two pieces.
+  const decoders = { 1: new StringDecoder(), 2: new StringDecoder() };
+  const note = (fd: 1 | 2, text: string): void => {
+    said[fd] = (said[fd] + text).slice(-textCharsMax);
+  };
   let end: Line | undefined;
   try {
     const id = await wholeId(client, { operation: sessions.listSessions }, call.arg('ID'));
@@ -52,7 +58,7 @@ export const sessionExec: Handler = async (call) => {
       if (line.id !== undefined) void feed(call, client, id, line.id);
       else if (line.fd !== undefined) {
         const bytes = Buffer.from(line.data ?? '', 'base64');
-        if (call.json) said[line.fd] = (said[line.fd] + bytes.toString()).slice(-textCharsMax);
+        if (call.json) note(line.fd, decoders[line.fd].write(bytes));
         else (line.fd === 1 ? call.io.stdout : call.io.stderr).write(bytes);
       } else end = line;
     }
@@ -63,6 +69,7 @@ export const sessionExec: Handler = async (call) => {
     // What is still typed has nobody to read it.
     call.io.stdin.destroy();
   }
+  for (const fd of [1, 2] as const) note(fd, decoders[fd].end());
   const { exitCode = unreachable, message } = end ?? { message: 'the connection broke off' };
   if (call.json)
     call.screen.emit(

@@ -78,6 +78,12 @@ describe('svc session exec', () => {
     assert.deepEqual(JSON.parse(both.out), { exitCode: 3, stdout: 'out\n', stderr: 'err\n' });
   });
 
+  it('gives a character whole as JSON whose bytes come apart', async () => {
+    const script = `printf '\\342'; sleep 0.3; printf '\\202\\254'; printf 'cut \\342' >&2`;
+    const done = await svc([session, '--json', '--', 'sh', '-c', script], '');
+    assert.deepEqual(JSON.parse(done.out), { exitCode: 0, stdout: '€', stderr: 'cut \ufffd' });
+  });
+
   it('masks a line of a value, and a value in JSON, also with other letters than English ones', async () => {
     const json = 'console.log(JSON.stringify(process.env.LINES).slice(1, -1))';
     const script = [
