@@ -1,7 +1,7 @@
 // The audit of a project, or of an organization with its projects.
 
 import * as v from 'valibot';
-import { isOfFourDigits } from '../secret.ts';
+import { isoMillis } from '../secret.ts';
 import { integer, json, orgPath, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
@@ -22,11 +22,14 @@ export const auditEntry = named(
 export type AuditEntry = Shape<typeof auditEntry>;
 
 const word = v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(300)));
+/** Milliseconds of a day, which begins in UTC, or of a time with its zone: what has none is another time on every machine. */
+export const auditMillis = (text: string): number | undefined =>
+  isoMillis(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00Z` : text);
 const time = v.optional(
   v.pipe(
     v.string(),
     v.check(
-      (text) => /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) && isOfFourDigits(Date.parse(text)),
+      (text) => auditMillis(text) !== undefined,
       'Expected a day or a time as in 2030-01-31 or 2030-01-31T12:00:00Z',
     ),
   ),

@@ -3,6 +3,7 @@
 import * as v from 'valibot';
 import { isStorable } from '../../internal/domain/text.ts';
 import { mapOf, withKeysMax } from '../parse.ts';
+import { isoMillis } from '../secret.ts';
 import { named, type Shape } from './operation.ts';
 
 export const orgPath = '/api/v1/orgs/:org';
@@ -10,6 +11,11 @@ export const projectPath = '/api/v1/orgs/:org/projects/:project';
 
 export const integer = v.pipe(v.number(), v.integer());
 export const timestamp = v.pipe(v.string(), v.isoTimestamp());
+/** A time that a query asks for: one that there is, with its zone. */
+export const askedTime = v.pipe(
+  timestamp,
+  v.check((text) => isoMillis(text) !== undefined, 'Expected a time as in 2030-01-31T12:00:00Z'),
+);
 /** Any JSON object. */
 export const json = v.record(v.string(), v.unknown());
 /** A member of a body or query that is an agent's name, or another name of that length. */

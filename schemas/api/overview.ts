@@ -1,7 +1,7 @@
 // What an operator sees first of a project, and the stream of what changes in it.
 
 import * as v from 'valibot';
-import { integer, projectPath, timestamp } from './common.ts';
+import { askedTime, integer, projectPath, timestamp } from './common.ts';
 import { named, operation, type Shape } from './operation.ts';
 import { runStatus } from './reconciles.ts';
 import { me } from './tenancy.ts';
@@ -136,7 +136,7 @@ export const streamChanges = operation({
       ),
     ),
     since: v.optional(
-      v.pipe(timestamp, v.description('Begins with what has changed since then, as far as it is known.')),
+      v.pipe(askedTime, v.description('Begins with what has changed since then, as far as it is known.')),
     ),
   }),
   answers: { 200: null },

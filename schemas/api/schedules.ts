@@ -1,7 +1,7 @@
 // Heartbeat schedules.
 
 import * as v from 'valibot';
-import { integer, projectPath, timestamp } from './common.ts';
+import { askedTime, integer, projectPath, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 export const schedule = named(
@@ -58,6 +58,6 @@ export const getTimeline = operation({
   path: `${projectPath}/schedules/timeline`,
   summary:
     'When schedules fire, clock changes and all: from now on for a day, or within bounds of up to 7 days; up to 2,000 ticks',
-  query: v.strictObject({ from: v.optional(timestamp), to: v.optional(timestamp) }),
+  query: v.strictObject({ from: v.optional(askedTime), to: v.optional(askedTime) }),
   answers: { 200: timeline },
 });

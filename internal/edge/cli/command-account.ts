@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { connect } from './client.ts';
 import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { refusal } from './failure.ts';
+import { isoTime } from './iso-time.ts';
 import { showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { cleanDocument, relativeTime } from './text.ts';
@@ -105,9 +106,15 @@ export const auditFilters = (call: Call) => ({
   action: call.text('action'),
   subject: call.text('subject'),
   principal: call.text('principal'),
-  since: call.text('since'),
-  until: call.text('until'),
+  since: timeOf(call, 'since'),
+  until: timeOf(call, 'until'),
 });
+
+/** As the server takes it, which says what is wrong with one that is none. */
+function timeOf(call: Call, option: string): string | undefined {
+  const text = call.text(option);
+  return text === undefined ? undefined : (isoTime(text) ?? text);
+}
 
 export const auditExport: Handler = async (call) => {
   const client = await connect(call);

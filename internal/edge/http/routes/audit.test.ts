@@ -58,6 +58,7 @@ describe('the audit', () => {
     );
     assert.equal((await entries(`until=${third?.at}&action=project.created`)).length, 2);
     assert.equal((await entries('since=2999-01-01')).length, 0);
+    assert.equal((await entries('since=2999-01-01T00:00:00%2B01:00&until=2999-12-31')).length, 0);
     // In UTC in the year 10000.
     const tooLate = '9999-12-31T23:59:59-12:00';
     for (const query of [
@@ -65,6 +66,10 @@ describe('the audit', () => {
       'until=',
       'since=2026-13-01',
       'action=',
+      'since=2026-02-31',
+      'until=2026-02-31T00:00:00Z',
+      // Another time wherever the daemon runs.
+      'since=2026-01-31T12:00:00',
       'since=%2B275760-01-01',
       `until=${tooLate}`,
     ])

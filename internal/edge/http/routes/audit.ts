@@ -30,7 +30,10 @@ const show = (row: AuditRow) => ({
 });
 
 function filterOf({ action, subject, principal, since, until }: Filters): AuditFilter {
-  const at = (text: string | undefined) => (text === undefined ? undefined : new Date(text));
+  const at = (text: string | undefined) => {
+    const ms = text === undefined ? undefined : api.auditMillis(text);
+    return ms === undefined ? undefined : new Date(ms);
+  };
   return { action, subject, principal, since: at(since), until: at(until) };
 }
 
