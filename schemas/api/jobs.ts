@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { integer, timestamp } from './common.ts';
-import { named, operation } from './operation.ts';
+import { named, operation, pageOf, pageQuery } from './operation.ts';
 
 const parkedJob = named(
   'ParkedJob',
@@ -16,8 +16,9 @@ export const listJobs = operation({
   permission: 'jobs:retry',
   id: 'listJobs',
   path: '/api/v1/jobs',
-  summary: 'Jobs that have used up their attempts, with the reason; the latest hundred',
-  answers: { 200: named('ParkedJobPage', v.object({ items: v.array(parkedJob), nextCursor: v.null() })) },
+  summary: 'Jobs that have used up their attempts, with the reason, newest first',
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('ParkedJobPage', parkedJob) },
 });
 
 export const retryJobs = operation({

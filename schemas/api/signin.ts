@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { integer } from './common.ts';
-import { named, operation, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const secretText = v.pipe(v.string(), v.minLength(1), v.maxLength(200));
 /** A hand-off as in the address that it came with. */
@@ -68,7 +68,8 @@ export const listWebSessions = operation({
   id: 'listWebSessions',
   path: '/api/v1/auth/sessions',
   summary: "The caller's browsers that are signed in",
-  answers: { 200: named('WebSessions', v.object({ items: v.array(webSession), nextCursor: v.null() })) },
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('WebSessions', webSession) },
 });
 
 export const endWebSession = operation({

@@ -77,7 +77,7 @@ describe('the job runner', () => {
     );
     assert.deepEqual(rows, [{ payload: { n: 2 }, attempts: 0 }]);
     assert.deepEqual(
-      (await listParkedJobs(db)).map((one) => one.task),
+      (await listParkedJobs(db, { limit: 100 })).map((one) => one.task),
       [],
     );
   });
@@ -124,14 +124,14 @@ describe('the job runner', () => {
     await addJob(db, 't.stop', { n: 1 });
     await addJob(db, 't.stop', { wrong: true });
     await until('third run', () => runs === 3);
-    await until('parked', async () => (await listParkedJobs(db)).length === 2);
-    const reasons = (await listParkedJobs(db))
+    await until('parked', async () => (await listParkedJobs(db, { limit: 100 })).length === 2);
+    const reasons = (await listParkedJobs(db, { limit: 100 }))
       .map((job) => [job.task, job.reason])
       .sort((a, b) => (String(a) < String(b) ? -1 : 1));
     assert.match(String(reasons[0]?.[1]), /the key is missing: put it back/);
     assert.match(String(reasons[1]?.[1]), /payload of t\.stop is not as declared/);
     assert.deepEqual(await retryParkedJobs(db), [{ task: 't.stop', count: 2 }]);
-    await until('parked again', async () => (await listParkedJobs(db)).length === 2);
+    await until('parked again', async () => (await listParkedJobs(db, { limit: 100 })).length === 2);
     await jobs.stop();
   });
 

@@ -127,17 +127,25 @@ export interface ParkedJob {
   readonly attempts: number;
   readonly reason: string;
   readonly since: Date;
+  /** The same in microseconds since 1970: several may be parked within one of a Date's. */
+  readonly sinceMicros: number;
 }
 
-/** Jobs that will not run again by themselves, newest first. */
-export async function listParkedJobs(sql: Sql, limit = 100): Promise<ParkedJob[]> {
+/** Jobs that will not run again by themselves, newest first, those behind `after`. */
+export async function listParkedJobs(
+  sql: Sql,
+  { limit, after }: { readonly limit: number; readonly after?: readonly [sinceMicros: number, id: string] },
+): Promise<ParkedJob[]> {
+  const micros = '(extract(epoch from j.updated_at) * 1000000)::bigint';
   const { rows } = await sql.query<ParkedJob>(
     `select j.id::text as id, t.identifier as task, j.attempts::int as attempts,
-       coalesce(j.last_error, 'its process died while it ran') as reason, j.updated_at as since
+       coalesce(j.last_error, 'its process died while it ran') as reason, j.updated_at as since,
+       ${micros}::float8 as "sinceMicros"
      from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
      where j.attempts >= j.max_attempts and j.locked_at is null
+       and ($2::bigint is null or (${micros}, j.id) < ($2::bigint, $3::bigint))
      order by j.updated_at desc, j.id desc limit $1::int`,
-    [limit],
+    [limit, after?.[0] ?? null, after?.[1] ?? null],
   );
   return rows;
 }

@@ -16,6 +16,9 @@ import {
   startDevice,
 } from '../../../flows/signin/signin.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { messagesTable } from '../../../domain/messages.ts';
+import { isUuid } from '../../../domain/uuid.ts';
+import { pageOf, readPage } from '../page.ts';
 import { requireOwnOrigin, requireOwnHost, sessionCookie, sessionCookieOf } from '../session.ts';
 import { created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
 
@@ -32,6 +35,27 @@ function readForm(raw: Buffer, contentType: string | undefined): { readonly [nam
 const badForm = { status: 400, body: { error: 'invalid_request', error_description: 'a form is expected' } } as const;
 const refused = (body: GrantError) =>
   body.error === 'invalid_client' ? ({ status: 401, body } as const) : ({ status: 400, body } as const);
+
+/** A page of a list whose key is a time in milliseconds and an id. */
+function readOwnPage(query: { limit?: string | undefined; cursor?: string | undefined }) {
+  const { limit, after } = readPage(query);
+  if (after === undefined) return { limit };
+  const [ms, id] = after;
+  if (after.length !== 2 || !Number.isSafeInteger(ms) || typeof id !== 'string' || !isUuid(id))
+    throw new Fault('invalid', 'invalid-cursor', messagesTable.foreignCursor);
+  return { limit, after: [Number(ms), id] as const };
+}
+
+/** Where a list goes on, newest first, also where what it was read to is gone. */
+function placeBehind(
+  rows: readonly { readonly id: string; readonly createdAt: Date }[],
+  [ms, id]: readonly [ms: number, id: string],
+): number {
+  const at = rows.findIndex((row) => row.id === id);
+  if (at !== -1) return at + 1;
+  const older = rows.findIndex((row) => row.createdAt.getTime() < ms);
+  return older === -1 ? rows.length : older;
+}
 
 /** A token of one organization reaches no browser that is signed in to more. */
 const reachOf = ({ id, tokenOrgId }: Principal) => ({ principalId: id, only: tokenOrgId });
@@ -55,14 +79,17 @@ export const signinRoutes: readonly Route[] = [
     if (session === undefined) throw new Fault('unauthenticated', 'session-ended', 'This browser is not signed in.');
     return created({ key: await giveKey(ctx, session) });
   }),
-  serve(api.listWebSessions, async ({ ctx, principal, session }) => {
-    const rows = await listOwnSessions(ctx, reachOf(principal));
-    const items = rows.map(({ createdAt, lastUsedAt, expiresAt, ...row }) => ({
+  serve(api.listWebSessions, async ({ ctx, principal, session, query }) => {
+    const { limit, after } = readOwnPage(query);
+    // A few at most: a page is cut here.
+    const all = await listOwnSessions(ctx, reachOf(principal));
+    const rows = after === undefined ? all : all.slice(placeBehind(all, after));
+    const show = ({ createdAt, lastUsedAt, expiresAt, ...row }: (typeof rows)[number]) => ({
       ...row,
       ...{ createdAt: createdAt.toISOString(), lastUsedAt: lastUsedAt.toISOString() },
       ...{ expiresAt: expiresAt.toISOString(), current: row.id === session?.id },
-    }));
-    return ok({ items, nextCursor: null });
+    });
+    return ok(pageOf(rows, limit, (row) => [row.createdAt.getTime(), row.id], show));
   }),
   serve(api.endWebSession, async ({ ctx, actor, principal, params }) => {
     await dropSession(ctx, actor, reachOf(principal), params.session, 'auth.session_ended');
