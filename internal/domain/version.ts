@@ -9,6 +9,12 @@ export interface Condition {
   readonly noneMatch?: string | undefined;
 }
 
+/**
+ * Of a thing that counts its changes. With its id, since one of the same name that is made when it is gone counts from one
+ * again.
+ */
+export const countedVersion = (id: string, count: number): string => `${count}.${id}`;
+
 /** As the header ETag has it. */
 export const versionTag = (version: number | string): string => `"${version}"`;
 

@@ -17,7 +17,7 @@ import { deleteUnusedGenerated } from '../adapters/store/resources/generated.ts'
 import { readSecretNames } from '../adapters/store/secrets/secret-resolution.ts';
 import { listTriggerHeads, type TriggerHead } from '../adapters/store/resources/triggers.ts';
 import { Fault } from '../domain/fault.ts';
-import { type Condition, requireVersion } from '../domain/version.ts';
+import { type Condition, countedVersion, requireVersion } from '../domain/version.ts';
 import { messageOf } from '../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from './context.ts';
 import { sha256 } from '../base/hash.ts';
@@ -58,6 +58,8 @@ const audit = (tx: Sql, project: ProjectRef, { actor, action, kind, name }: Chan
     subject: { kind, name },
   });
 
+export const agentVersion = ({ id, revision }: AgentRow): string => countedVersion(id, revision);
+
 /** Deletes an agent owned by `manual`. Faults: `not_found`; `conflict` naming the repository that owns it. */
 export async function deleteAgent(
   ctx: FlowContext,
@@ -68,7 +70,7 @@ export async function deleteAgent(
 ): Promise<void> {
   await inApply(ctx.db, project.id, async (tx) => {
     const agent = await requireDeletable(tx, project, name);
-    requireVersion(condition, agent.revision);
+    requireVersion(condition, agentVersion(agent));
     await deleteAgents(tx, [agent.id]);
     await deleteUnusedGenerated(tx, project.id);
     await wishConflicting(tx, { projectId: project.id, except: null, names: [name] });

@@ -187,6 +187,7 @@ export const createRepository = operation({
   ...write,
   method: 'POST',
   id: 'createRepository',
+  versioned: true,
   path: `${projectPath}/repositories`,
   summary: 'Watch a repository or a folder; its first sync starts at once',
   body: newRepository,
@@ -245,6 +246,7 @@ export const syncRepository = operation({
 export const suspendRepository = operation({
   ...act,
   id: 'suspendRepository',
+  versioned: true,
   path: `${one}/suspend`,
   summary: 'No syncs until resumed',
   body: v.optional(v.strictObject({ reason: actReason }), {}),
@@ -254,6 +256,7 @@ export const suspendRepository = operation({
 export const resumeRepository = operation({
   ...act,
   id: 'resumeRepository',
+  versioned: true,
   path: `${one}/resume`,
   summary: 'Sync again, starting now',
   body: v.optional(v.strictObject({ reason: actReason }), {}),
@@ -263,6 +266,7 @@ export const resumeRepository = operation({
 export const rollbackRepository = operation({
   ...act,
   id: 'rollbackRepository',
+  versioned: true,
   path: `${one}/rollback`,
   summary: 'Re-apply the stored inputs of an earlier commit and quarantine the one that is left',
   body: v.optional(v.strictObject({ commit: v.exactOptional(shortCommit), reason: actReason }), {}),
@@ -279,6 +283,7 @@ export const rollbackRepository = operation({
 export const releaseRepository = operation({
   ...act,
   id: 'releaseRepository',
+  versioned: true,
   path: `${one}/release`,
   summary: 'Let the commit go that a rollback set aside, and sync it',
   body: v.optional(v.strictObject({ reason: actReason }), {}),
@@ -288,6 +293,7 @@ export const releaseRepository = operation({
 export const pinRepository = operation({
   ...act,
   id: 'pinRepository',
+  versioned: true,
   path: `${one}/pin`,
   summary: 'Stay at one commit, whatever the branch does',
   body: v.strictObject({ commit: shortCommit, reason: actReason }),
@@ -298,6 +304,7 @@ export const pinRepository = operation({
 export const unpinRepository = operation({
   ...act,
   id: 'unpinRepository',
+  versioned: true,
   path: `${one}/unpin`,
   summary: 'Follow the branch again',
   body: v.optional(v.strictObject({ reason: actReason }), {}),
@@ -307,6 +314,7 @@ export const unpinRepository = operation({
 export const approveReconcile = operation({
   ...act,
   id: 'approveReconcile',
+  versioned: true,
   path: `${one}/approve`,
   summary: 'Apply what the guard holds',
   body: v.strictObject({

@@ -43,6 +43,51 @@ test('a repository changes for one of two who have read the same', async () => {
   assert.equal((await call('DELETE', 'P/repositories/one', undefined, { 'if-match': '*' })).status, 204);
 });
 
+test('every act on a repository is done for one of two who have read the same, and is looked at on the same terms', async () => {
+  const path = 'P/repositories/two';
+  const settings = { name: 'two', url: 'https://127.0.0.1:1/a.git', suspended: true };
+  const made = await call('POST', 'P/repositories', settings);
+  assert.deepEqual([made.status, made.headers.get('etag')], [201, await tagOf(path)]);
+  const old = await tagOf(path);
+  const resumed = await call('POST', `${path}/resume`, undefined, { 'if-match': old });
+  assert.deepEqual([resumed.status, resumed.headers.get('etag')], [200, await tagOf(path)]);
+  assert.notEqual(await tagOf(path), old);
+  const commit = 'a'.repeat(40);
+  for (const [act, body] of [
+    ['suspend', {}],
+    ['resume', undefined],
+    ['pin', { commit }],
+    ['unpin', {}],
+    ['rollback', { commit }],
+    ['release', {}],
+    ['approve', { reconcileId: '00000000-0000-4000-8000-000000000000' }],
+    ['pin?dryRun=true', { commit }],
+    ['rollback?dryRun=true', { commit }],
+  ] as const)
+    assert.deepEqual(codeOf(await call('POST', `${path}/${act}`, body, { 'if-match': old })), stale, act);
+  assert.deepEqual(codeOf(await call('DELETE', `${path}?dryRun=true`, undefined, { 'if-match': old })), stale);
+  const read = await tagOf(path);
+  assert.equal((await call('DELETE', `${path}?dryRun=true`, undefined, { 'if-match': read })).status, 200);
+  assert.equal((await call('POST', `${path}/pin`, { commit }, { 'if-match': read })).status, 202);
+  assert.deepEqual(codeOf(await call('POST', `${path}/unpin`, {}, { 'if-match': read })), stale);
+});
+
+test('a thing of the same name that was made anew is another one', async () => {
+  const settings = { name: 'again', url: 'https://127.0.0.1:1/a.git', suspended: true };
+  assert.equal((await call('POST', 'P/repositories', settings)).status, 201);
+  const repository = await tagOf('P/repositories/again');
+  assert.equal((await call('DELETE', 'P/repositories/again')).status, 204);
+  assert.equal((await call('POST', 'P/repositories', settings)).status, 201);
+  assert.deepEqual(codeOf(await call('DELETE', 'P/repositories/again', undefined, { 'if-match': repository })), stale);
+  const content = 'name: again\nharness: harness-a\nenvironment: { name: e2, image: { kind: preset, name: base } }\n';
+  const files = { files: [{ path: '.svc/agents/again.yaml', content }], prune: false };
+  assert.equal((await call('POST', 'P/apply', files)).status, 200);
+  const agent = await tagOf('P/agents/again');
+  assert.equal((await call('DELETE', 'P/agents/again')).status, 204);
+  assert.equal((await call('POST', 'P/apply', files)).status, 200);
+  assert.deepEqual(codeOf(await call('DELETE', 'P/agents/again', undefined, { 'if-match': agent })), stale);
+});
+
 test('a secret is made once, and written over by whoever read it last', async () => {
   for (const base of ['P/secrets', '/api/v1/orgs/default/secrets']) {
     const path = `${base}/token`;
@@ -61,6 +106,7 @@ test('a secret is made once, and written over by whoever read it last', async ()
       ['PUT', path, { value: 'c' }],
       ['POST', `${path}/rotate`, { value: 'c' }],
       ['DELETE', path, undefined],
+      ['DELETE', `${path}?dryRun=true`, undefined],
     ] as const) {
       assert.deepEqual(codeOf(await call(method, at, body, { 'if-match': tag })), stale, `${method} ${at}`);
     }
@@ -98,7 +144,8 @@ test('an agent that was applied again is not deleted by who read it before', asy
   assert.equal((await call('POST', 'P/apply', files('one'))).status, 200);
   const tag = await tagOf('P/agents/a');
   assert.equal((await call('POST', 'P/apply', files('two'))).status, 200);
-  assert.deepEqual(codeOf(await call('DELETE', 'P/agents/a', undefined, { 'if-match': tag })), stale);
+  for (const path of ['P/agents/a', 'P/agents/a?dryRun=true'])
+    assert.deepEqual(codeOf(await call('DELETE', path, undefined, { 'if-match': tag })), stale);
   assert.equal((await call('DELETE', 'P/agents/a', undefined, { 'if-match': await tagOf('P/agents/a') })).status, 204);
 });
 
@@ -109,4 +156,5 @@ test('the description tells the headers and the answer', async () => {
   assert.ok(names.includes('if-match'), names.join(' '));
   assert.ok(path?.['patch']?.['responses']?.['412'] !== undefined);
   assert.ok(path?.['get']?.['responses']?.['200']?.['headers']?.['ETag'] !== undefined);
+  assert.equal(path?.['delete']?.['responses']?.['200']?.['headers'], undefined, 'what would follow has no version');
 });

@@ -4,7 +4,7 @@
 import { STATUS_CODES } from 'node:http';
 import { toJsonSchemaDefs } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { problem } from '../../../schemas/api/common.ts';
+import { dryRun, problem } from '../../../schemas/api/common.ts';
 import { nameOf } from '../../../schemas/api/operation.ts';
 import type { Route, Schema } from './route.ts';
 
@@ -93,6 +93,12 @@ function describeAll(routes: readonly Route[]): { readonly describe: Describe; r
 
 const problemRef = { $ref: '#/components/responses/Problem' };
 
+/** Whether it may be asked of one version: what is only made now has none yet. */
+const isOfVersion = (route: Route): boolean =>
+  route.versioned === true && route.method !== 'GET' && /:name\b/.test(route.path);
+/** Whether an answer shows the thing itself: not what would follow, nor what was begun. */
+const isThing = (status: string, schema: Schema): boolean => status !== '202' && nameOf(schema) !== nameOf(dryRun);
+
 const versionHeaders = {
   'if-match':
     'The ETag of the version that was read; 412 where the thing has changed since. `*`: any, but it is there.',
@@ -103,7 +109,7 @@ function parametersOf(route: Route, describe: Describe): Json[] {
   const required = new Set((query?.['required'] as string[] | undefined) ?? []);
   const headers = {
     ...route.headers,
-    ...(route.versioned && route.method !== 'GET' && versionHeaders),
+    ...(isOfVersion(route) && versionHeaders),
     ...(route.versioned &&
       route.method === 'PUT' && { 'if-none-match': '`*`: only where there is none yet, else 412.' }),
     ...(route.stream && {
@@ -175,7 +181,10 @@ function answerOf(route: Route, status: string, schema: Schema | null, describe:
     ? { description }
     : {
         description,
-        ...(route.versioned && { headers: { ETag: { description: 'Its version.', schema: { type: 'string' } } } }),
+        ...(route.versioned &&
+          isThing(status, schema) && {
+            headers: { ETag: { description: 'Its version.', schema: { type: 'string' } } },
+          }),
         content: { 'application/json': { schema: describe(schema) } },
       };
 }
@@ -186,7 +195,7 @@ function problemStatuses(route: Route): string[] {
   // Without a token it is the bytes that prove who sends.
   else if (route.rawBody) statuses.add('401');
   if (route.path.includes(':')) statuses.add('404');
-  if (route.versioned && route.method !== 'GET') statuses.add('412');
+  if (isOfVersion(route)) statuses.add('412');
   if (route.method !== 'GET' && route.method !== 'DELETE') for (const status of ['413', '415']) statuses.add(status);
   return [...statuses].filter((status) => !(Number(status) in route.answers));
 }

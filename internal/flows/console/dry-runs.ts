@@ -14,10 +14,18 @@ import { readSecret } from '../../adapters/store/secrets/secrets.ts';
 import { sessionById } from '../../adapters/store/sessions/session-reads.ts';
 import { Fault } from '../../domain/fault.ts';
 import { messagesTable } from '../../domain/messages.ts';
+import { type Condition, requireVersion } from '../../domain/version.ts';
 import { checkRemoval, isConsented } from '../connections/connections.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { findRepository, planOfCommit, planOfRemoval, planOfRollback } from '../repositories/repositories.ts';
-import { requireDeletable, requireUnused } from '../resources.ts';
+import {
+  findRepository,
+  planOfCommit,
+  planOfRemoval,
+  planOfRollback,
+  repositoryVersion,
+} from '../repositories/repositories.ts';
+import { agentVersion, requireDeletable, requireUnused } from '../resources.ts';
+import { secretVersion } from '../secrets/secrets.ts';
 import { amount, type Consequence, type DryRun, plainConsequence, countedConsequence } from './consequence.ts';
 
 async function goneWith(ctx: FlowContext, projectId: string, agents: readonly string[]): Promise<Consequence[]> {
@@ -30,15 +38,26 @@ async function goneWith(ctx: FlowContext, projectId: string, agents: readonly st
   ];
 }
 
-export async function dryDeleteAgent(ctx: FlowContext, project: ProjectRef, name: string): Promise<DryRun> {
-  await requireDeletable(ctx.db, project, name);
+export async function dryDeleteAgent(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  condition: Condition,
+): Promise<DryRun> {
+  requireVersion(condition, agentVersion(await requireDeletable(ctx.db, project, name)));
   const own = plainConsequence('agents', `Agent ${name} goes; its revisions stay`, 1);
   return { consequences: [own, ...(await goneWith(ctx, project.id, [name]))] };
 }
 
-export async function dryDeleteSecret(ctx: FlowContext, scope: SecretScope, name: string): Promise<DryRun> {
+export async function dryDeleteSecret(
+  ctx: FlowContext,
+  scope: SecretScope,
+  name: string,
+  condition: Condition,
+): Promise<DryRun> {
   const found = await readSecret(ctx.db, scope, name, ctx.runtime.now());
   if (found === undefined) throw new Fault('not_found', 'not-found', messagesTable.notVisible);
+  requireVersion(condition, secretVersion(found));
   const { agents, endpoints, repositories, sessions, isBacked } = await dependentsOfSecret(ctx.db, scope, name);
   /** Of one, and of several. */
   const what = (...alone: readonly [string, string]): readonly [string, string] =>
@@ -74,9 +93,10 @@ export async function dryRemoveRepository(
   ctx: FlowContext,
   project: ProjectRef,
   name: string,
-  keepResources: boolean,
+  { keepResources, condition }: { readonly keepResources: boolean; readonly condition: Condition },
 ): Promise<DryRun> {
   const repository = await findRepository(ctx.db, project, name);
+  requireVersion(condition, repositoryVersion(repository));
   const own = plainConsequence('repositories', `${name} is not watched any more; its runs stay`, 1);
   const { actions } = await planOfRemoval(ctx, repository);
   const agents = actions.filter(({ op, kind }) => op === 'delete' && kind === 'Agent').map((action) => action.name);
@@ -204,14 +224,16 @@ export async function dryCommit(
     readonly name: string;
     readonly commit: string | undefined;
     readonly kind: 'rollback' | 'pin';
+    readonly condition: Condition;
     readonly signal: AbortSignal;
   },
 ): Promise<DryRun> {
-  const { name, commit, kind, signal } = of;
+  const { name, commit, kind, condition, signal } = of;
+  const caller = { project, condition };
   const planned =
     kind === 'rollback'
-      ? await planOfRollback(ctx, project, name, commit, signal)
-      : await planOfCommit(ctx, project, name, commit ?? '', signal);
+      ? await planOfRollback(ctx, caller, name, commit, signal)
+      : await planOfCommit(ctx, caller, name, commit ?? '', signal);
   const { result, to, leaves } = planned;
   if (result.status === 'failed')
     return {

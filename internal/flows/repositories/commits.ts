@@ -21,9 +21,19 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { catalogOf, type FlowContext, type ProjectRef } from '../context.ts';
+import { requireVersion } from '../../domain/version.ts';
+import { catalogOf, type FlowContext } from '../context.ts';
 import { type ApplyResult, decidesAsFor, planCommit } from '../sync/sync.ts';
-import { audit, type Caller, endRun, findRepository, lockNamed, requireAwake, startRun } from './settings.ts';
+import {
+  audit,
+  type Caller,
+  endRun,
+  findRepository,
+  lockNamed,
+  repositoryVersion,
+  requireAwake,
+  startRun,
+} from './settings.ts';
 
 /**
  * Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. Throws `conflict`
@@ -36,7 +46,7 @@ export async function setPin(
   commit: string | null,
 ): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
-    const repository = await lockNamed(tx, caller.project, name);
+    const repository = await lockNamed(tx, caller, name);
     // What would be applied is what the branch holds by then, and no commit that somebody named.
     if (commit === null) requireAwake(repository);
     const pinned = commit === null ? null : await pinnable(tx, repository, commit);
@@ -93,10 +103,10 @@ export async function rollBack(
   commit: string | undefined,
 ): Promise<RolledBack> {
   return ctx.db.tx(async (tx) => {
-    const { id } = await lockNamed(tx, caller.project, name);
+    const { id } = await lockNamed(tx, caller, name);
     // Before it is asked what runs: what is just ending by itself has applied another commit.
     await endRun(ctx, tx, id);
-    const repository = await lockNamed(tx, caller.project, name);
+    const repository = await lockNamed(tx, caller, name);
     const { from, to, leaves, run } = await aimOf(tx, repository, commit);
     const reconcileId = await startRun(ctx, tx, repository, { kind: 'rollback', from: run.id, leaves }, to, null);
     await audit(tx, caller, 'repository.rolled_back', name, { from, to, leaves });
@@ -127,15 +137,23 @@ export interface PlannedCommit {
   readonly leaves: string | null;
 }
 
+type Asking = Pick<Caller, 'project' | 'condition'>;
+
+async function asAskedFor(ctx: FlowContext, { project, condition = {} }: Asking, name: string): Promise<Repository> {
+  const repository = await findRepository(ctx.db, project, name);
+  requireVersion(condition, repositoryVersion(repository));
+  return repository;
+}
+
 /** What a rollback would change. Faults as `rollBack`. */
 export async function planOfRollback(
   ctx: FlowContext,
-  project: ProjectRef,
+  caller: Asking,
   name: string,
   commit: string | undefined,
   signal: AbortSignal,
 ): Promise<PlannedCommit> {
-  const repository = await findRepository(ctx.db, project, name);
+  const repository = await asAskedFor(ctx, caller, name);
   const { to, leaves, run } = await aimOf(ctx.db, repository, commit);
   const { snapshotId, context, templateLock } = run.inputs;
   const inputs = {
@@ -149,12 +167,12 @@ export async function planOfRollback(
 /** What pinning a commit would change. Faults as `setPin`; `unavailable` where the commit cannot be read. */
 export async function planOfCommit(
   ctx: FlowContext,
-  project: ProjectRef,
+  caller: Asking,
   name: string,
   commit: string,
   signal: AbortSignal,
 ): Promise<PlannedCommit> {
-  const repository = await findRepository(ctx.db, project, name);
+  const repository = await asAskedFor(ctx, caller, name);
   const to = await pinnable(ctx.db, repository, commit);
   return { result: await planned(ctx, { repositoryId: repository.id, commit: to, signal }), to, leaves: null };
 }
@@ -194,7 +212,7 @@ function nothingToRollBack({ name, state }: Repository, commit: string | undefin
 /** Lets the commit go that a rollback set aside: it is synced again. Throws `conflict` where none is, or it is suspended. */
 export async function release(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
-    const repository = await lockNamed(tx, caller.project, name);
+    const repository = await lockNamed(tx, caller, name);
     const { quarantinedCommit } = repository;
     if (quarantinedCommit === null) {
       throw new Fault('conflict', 'nothing-quarantined', `no commit of repository ${name} is set aside`);
@@ -219,7 +237,7 @@ export async function approve(
   reconcileId: string,
 ): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
-    const repository = await lockNamed(tx, caller.project, name);
+    const repository = await lockNamed(tx, caller, name);
     const { id } = repository;
     const run = ofRepository(await runById(tx, caller.project.id, reconcileId), repository);
     if (run.status !== 'held') {

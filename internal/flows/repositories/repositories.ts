@@ -9,6 +9,7 @@ export {
   findRepository,
   planOfRemoval,
   removeRepository,
+  repositoryVersion,
   requestSync,
   type SettingsInput,
   setSuspended,

@@ -31,7 +31,7 @@ import {
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type Condition, requireVersion } from '../../domain/version.ts';
+import { type Condition, countedVersion, requireVersion } from '../../domain/version.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { applyPlan, type ApplyResult, checkFolder, type SyncRequest } from '../sync/sync.ts';
@@ -42,10 +42,15 @@ export interface Caller {
   readonly actor: Actor;
   /** Whether the caller administers the installation's first organization, and so may name folders of the machine. */
   readonly ownsInstallation?: boolean;
+  /** Which version of the repository it asks the act of. */
+  readonly condition?: Condition;
 }
 
 /** What POST and PATCH take; the shapes are checked by the route. */
 export type SettingsInput = Partial<Omit<RepositorySettings, 'urlKey'>>;
+
+/** Of its settings; what a sync learns is none of it. */
+export const repositoryVersion = ({ id, generation }: Repository): string => countedVersion(id, generation);
 
 /** The repository of that name. Throws Fault `not_found`. */
 export async function findRepository(sql: Sql, project: ProjectRef, name: string): Promise<Repository> {
@@ -127,15 +132,13 @@ export async function changeRepository(
   caller: Caller,
   name: string,
   input: SettingsInput & { readonly suspended?: boolean },
-  condition: Condition = {},
 ): Promise<Repository> {
   await checkVerify(input.verify);
   await checkFolder(ctx, caller, input.path ?? null);
   await checkAuth(ctx, caller.project, input.auth);
   const root = input.root === undefined ? undefined : await checkRoot(input.root);
   return ctx.db.tx(async (tx) => {
-    const before = await lockNamed(tx, caller.project, name);
-    requireVersion(condition, before.generation);
+    const before = await lockNamed(tx, caller, name);
     const patch: { -readonly [key in keyof RepositoryPatch]: RepositoryPatch[key] } = { ...input };
     if (input.url != null) patch.path = null;
     if (input.path != null) patch.url = null;
@@ -174,10 +177,15 @@ function changesOf(before: Repository, patch: RepositoryPatch): RepositoryPatch 
   return Object.fromEntries(given.filter(([key, value]) => text(value) !== text(before[key])));
 }
 
-/** Throws Fault `not_found`. */
-export async function lockNamed(tx: Sql, project: ProjectRef, name: string): Promise<Repository> {
+/** Throws Fault `not_found`, and `stale` where it is not of the version that the caller asks for. */
+export async function lockNamed(
+  tx: Sql,
+  { project, condition = {} }: Pick<Caller, 'project' | 'condition'>,
+  name: string,
+): Promise<Repository> {
   const locked = await lockRepositoryNamed(tx, project.id, name);
   if (locked === undefined) throw new Fault('not_found', 'repository-not-found', `there is no repository ${name}`);
+  requireVersion(condition, repositoryVersion(locked));
   return locked;
 }
 
@@ -189,7 +197,7 @@ export async function setSuspended(
   suspended: boolean,
 ): Promise<Repository> {
   return ctx.db.tx(async (tx) => {
-    const before = await lockNamed(tx, caller.project, name);
+    const before = await lockNamed(tx, caller, name);
     const { id } = before;
     const now = ctx.runtime.now();
     await updateRepository(tx, id, changesOf(before, { suspended }), now);
@@ -229,7 +237,7 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
   return ctx.db.tx(async (tx) => {
     // Two messages to the database: what is asked for before the repository is known is taken back where there is none.
     const [repository, waiting] = await Promise.all([
-      lockNamed(tx, caller.project, name),
+      lockNamed(tx, caller, name),
       runningRunNamed(tx, caller.project.id, name),
       audit(tx, caller, 'repository.sync_requested', name),
     ]);
@@ -293,14 +301,15 @@ export async function removeRepository(
   ctx: FlowContext,
   caller: Caller,
   name: string,
-  { keepResources, condition = {} }: { readonly keepResources: boolean; readonly condition?: Condition },
+  keepResources: boolean,
 ): Promise<void> {
+  const { condition = {} } = caller;
   const repository = await findRepository(ctx.db, caller.project, name);
-  requireVersion(condition, repository.generation);
+  requireVersion(condition, repositoryVersion(repository));
   const remove = async (tx: Sql): Promise<void> => {
     const locked = await lockRepository(tx, repository.id);
     if (locked === undefined) return;
-    requireVersion(condition, locked.generation);
+    requireVersion(condition, repositoryVersion(locked));
     const running = await runningRun(tx, repository.id);
     if (running)
       await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was removed' }, ctx.runtime.now());

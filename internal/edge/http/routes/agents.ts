@@ -13,7 +13,7 @@ import {
 } from '../../../adapters/store/resources/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
-import { deleteAgent } from '../../../flows/resources.ts';
+import { agentVersion, deleteAgent } from '../../../flows/resources.ts';
 import { readOrigins } from '../../../flows/sync/sync.ts';
 import type { Origins } from '../../../domain/diagnostic.ts';
 import { Fault } from '../../../domain/fault.ts';
@@ -83,7 +83,10 @@ export const agentRoutes: readonly Route[] = [
     const row = await requireAgent(ctx, where, params.name);
     const withOrigins = await originsFor(ctx, query, [row]);
     const counts = query.counts === 'true' ? await countsOfAgent(ctx.db, where.id, row) : undefined;
-    return tagged(row.revision, ok({ ...show(row), ...withOrigins(row), ...(counts !== undefined && { counts }) }));
+    return tagged(
+      agentVersion(row),
+      ok({ ...show(row), ...withOrigins(row), ...(counts !== undefined && { counts }) }),
+    );
   }),
   serve(api.getAgentUsage, async ({ ctx, project: where, params }) => {
     const { id: agentId } = await requireAgent(ctx, where, params.name);
@@ -108,7 +111,7 @@ export const agentRoutes: readonly Route[] = [
   }),
   serve(api.deleteAgent, async (call) => {
     const { ctx, project: where, params, query, body, actor } = call;
-    if (query.dryRun === 'true') return ok(await dryDeleteAgent(ctx, where, params.name));
+    if (query.dryRun === 'true') return ok(await dryDeleteAgent(ctx, where, params.name, conditionOf(call)));
     await deleteAgent(ctx, where, params.name, withReason(actor, body), conditionOf(call));
     return noContent;
   }),

@@ -13,6 +13,7 @@ import {
   findRepository,
   release,
   removeRepository,
+  repositoryVersion,
   requestSync,
   rollBack,
   type SettingsInput,
@@ -26,7 +27,7 @@ import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
-import { accepted, conditionOf, created, noContent, ok, type Route, serve, tagged } from '../route.ts';
+import { accepted, type Call, conditionOf, created, noContent, ok, type Route, serve, tagged } from '../route.ts';
 import { contextText, counted, withReason } from './shapes.ts';
 import { dryCommit, dryRemoveRepository } from '../../../flows/console/console.ts';
 
@@ -58,11 +59,39 @@ async function showOne(ctx: FlowContext, repository: Repository) {
   return shown;
 }
 
+const shown = async (ctx: FlowContext, repository: Repository) =>
+  tagged(repositoryVersion(repository), ok(await showOne(ctx, repository)));
+
+/** Who asks for an act, why, and of which version. */
+const callerOf = (
+  call: Pick<Call, 'project' | 'actor' | 'headers'> & { readonly body: { readonly reason?: string } },
+) => ({
+  project: call.project,
+  actor: withReason(call.actor, call.body),
+  condition: conditionOf(call),
+});
+
+const lookFirst = (
+  call: Pick<
+    Call<unknown, { readonly commit?: string }, 'name'>,
+    'ctx' | 'project' | 'params' | 'headers' | 'body' | 'signal'
+  >,
+  kind: 'rollback' | 'pin',
+) =>
+  dryCommit(call.ctx, call.project, {
+    name: call.params.name,
+    commit: call.body.commit,
+    kind,
+    condition: conditionOf(call),
+    signal: call.signal,
+  });
+
 export const repositoryRoutes: readonly Route[] = [
   serve(api.createRepository, async ({ ctx, project, actor, body, can }) => {
     const input = inputOf(body) as SettingsInput & { name: string; suspended?: boolean };
     const caller = { project, actor, ownsInstallation: can('folders:add') };
-    return created(await showOne(ctx, await addRepository(ctx, caller, input)));
+    const added = await addRepository(ctx, caller, input);
+    return tagged(repositoryVersion(added), created(await showOne(ctx, added)));
   }),
   serve(api.listRepositories, async ({ ctx, project, query }) => {
     const { limit, after } = readTextPage(query);
@@ -79,52 +108,43 @@ export const repositoryRoutes: readonly Route[] = [
   }),
   serve(api.getRepository, async ({ ctx, project, params }) => {
     const found = await findRepository(ctx.db, project, params.name);
-    return tagged(found.generation, ok(await showOne(ctx, found)));
+    return shown(ctx, found);
   }),
   serve(api.updateRepository, async (call) => {
     const { ctx, project, actor, params, can } = call;
     const input = inputOf(call.body) as SettingsInput & { suspended?: boolean };
-    const caller = { project, actor, ownsInstallation: can('folders:add') };
-    const changed = await changeRepository(ctx, caller, params.name, input, conditionOf(call));
-    return tagged(changed.generation, ok(await showOne(ctx, changed)));
+    const caller = { project, actor, condition: conditionOf(call), ownsInstallation: can('folders:add') };
+    return shown(ctx, await changeRepository(ctx, caller, params.name, input));
   }),
   serve(api.deleteRepository, async (call) => {
-    const { ctx, project, actor, params, query, body } = call;
-    const keepResources = query.keepResources === 'true';
-    if (query.dryRun === 'true') return ok(await dryRemoveRepository(ctx, project, params.name, keepResources));
-    const how = { keepResources, condition: conditionOf(call) };
-    await removeRepository(ctx, { project, actor: withReason(actor, body) }, params.name, how);
+    const { ctx, project, params, query } = call;
+    const how = { keepResources: query.keepResources === 'true', condition: conditionOf(call) };
+    if (query.dryRun === 'true') return ok(await dryRemoveRepository(ctx, project, params.name, how));
+    await removeRepository(ctx, callerOf(call), params.name, how.keepResources);
     return noContent;
   }),
   serve(api.syncRepository, async ({ ctx, project, actor, params }) =>
     accepted(await requestSync(ctx, { project, actor }, params.name)),
   ),
-  serve(api.suspendRepository, async ({ ctx, project, actor, params, body }) =>
-    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: withReason(actor, body) }, params.name, true))),
+  serve(api.suspendRepository, async (call) =>
+    shown(call.ctx, await setSuspended(call.ctx, callerOf(call), call.params.name, true)),
   ),
-  serve(api.resumeRepository, async ({ ctx, project, actor, params, body }) =>
-    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: withReason(actor, body) }, params.name, false))),
+  serve(api.resumeRepository, async (call) =>
+    shown(call.ctx, await setSuspended(call.ctx, callerOf(call), call.params.name, false)),
   ),
-  serve(api.rollbackRepository, async ({ ctx, project, actor, params, query, body, signal }) => {
-    const { commit } = body;
-    const { name } = params;
-    if (query.dryRun === 'true') return ok(await dryCommit(ctx, project, { name, commit, kind: 'rollback', signal }));
-    return accepted(await rollBack(ctx, { project, actor: withReason(actor, body) }, name, commit));
+  serve(api.rollbackRepository, async (call) => {
+    const { commit } = call.body;
+    if (call.query.dryRun === 'true') return ok(await lookFirst(call, 'rollback'));
+    return accepted(await rollBack(call.ctx, callerOf(call), call.params.name, commit));
   }),
-  serve(api.releaseRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await release(ctx, { project, actor: withReason(actor, body) }, params.name)),
-  ),
-  serve(api.pinRepository, async ({ ctx, project, actor, params, query, body, signal }) => {
-    const { commit } = body;
-    const { name } = params;
-    if (query.dryRun === 'true') return ok(await dryCommit(ctx, project, { name, commit, kind: 'pin', signal }));
-    return accepted(await setPin(ctx, { project, actor: withReason(actor, body) }, name, commit));
+  serve(api.releaseRepository, async (call) => accepted(await release(call.ctx, callerOf(call), call.params.name))),
+  serve(api.pinRepository, async (call) => {
+    if (call.query.dryRun === 'true') return ok(await lookFirst(call, 'pin'));
+    return accepted(await setPin(call.ctx, callerOf(call), call.params.name, call.body.commit));
   }),
-  serve(api.unpinRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await setPin(ctx, { project, actor: withReason(actor, body) }, params.name, null)),
-  ),
-  serve(api.approveReconcile, async ({ ctx, project, actor, params, body }) =>
-    accepted(await approve(ctx, { project, actor: withReason(actor, body) }, params.name, body.reconcileId)),
+  serve(api.unpinRepository, async (call) => accepted(await setPin(call.ctx, callerOf(call), call.params.name, null))),
+  serve(api.approveReconcile, async (call) =>
+    accepted(await approve(call.ctx, callerOf(call), call.params.name, call.body.reconcileId)),
   ),
   serve(api.probeRepository, async ({ ctx, project, body }) => ok(await probe(ctx, project, body))),
   serve(api.diagnoseProject, async ({ ctx, project, can }) => {

@@ -66,8 +66,9 @@ function secretRoutesAt(
       shown(await editSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body, conditionOf(call))),
     ),
     serve(operations.remove, async (call) => {
-      if (call.query.dryRun === 'true') return ok(await dryDeleteSecret(call.ctx, scopeOf(call), nameOf(call)));
-      await removeSecret(call.ctx, scopeOf(call), withReason(call.actor, call.body), nameOf(call), conditionOf(call));
+      const [scope, name, condition] = [scopeOf(call), nameOf(call), conditionOf(call)];
+      if (call.query.dryRun === 'true') return ok(await dryDeleteSecret(call.ctx, scope, name, condition));
+      await removeSecret(call.ctx, scope, withReason(call.actor, call.body), name, condition);
       return noContent;
     }),
     serve(operations.write, async (call) => {
