@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { isoMillis } from '../secret.ts';
-import { integer, json, orgPath, projectPath } from './common.ts';
+import { integer, json, maxCharacters, orgPath, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 export const auditEntry = named(
@@ -21,7 +21,7 @@ export const auditEntry = named(
 );
 export type AuditEntry = Shape<typeof auditEntry>;
 
-const word = v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(300)));
+const word = v.optional(v.pipe(v.string(), v.minLength(1), maxCharacters(300)));
 /** Milliseconds of a day, which begins in UTC, or of a time with its zone: what has none is another time on every machine. */
 export const auditMillis = (text: string): number | undefined =>
   isoMillis(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00Z` : text);

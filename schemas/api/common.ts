@@ -18,6 +18,18 @@ export const askedTime = v.pipe(
 );
 /** Any JSON object. */
 export const json = v.record(v.string(), v.unknown());
+/**
+ * At most so many characters, as the description of the API counts them: the library's own count is of UTF-16 units, of
+ * which an emoji has two.
+ */
+export function maxCharacters(max: number): v.MaxLengthAction<string, number, string> {
+  const inUnits = v.maxLength<string, number, string>(max, `Expected at most ${max} characters`);
+  return {
+    ...inUnits,
+    '~run': (dataset, config) =>
+      dataset.typed && [...dataset.value].length <= max ? dataset : inUnits['~run'](dataset, config),
+  };
+}
 /** A member of a body or query that is an agent's name, or another name of that length. */
 export const nameText = v.pipe(v.string(), v.maxLength(128));
 /** Of a text that is kept in JSON of the database, which has room for neither; anything else would be kept as another text. */
@@ -27,13 +39,13 @@ export const displayName = v.pipe(
   v.string(),
   v.trim(),
   v.minLength(1),
-  v.maxLength(200),
+  maxCharacters(200),
   v.check((text) => text.isWellFormed(), 'Expected text without lone surrogates'),
 );
 /** Why somebody does something, for the audit. */
 export const reasonText = v.pipe(
   v.string(),
-  v.maxLength(500),
+  maxCharacters(500),
   v.check(isStorable, 'Expected text without lone surrogates'),
 );
 /** A switch of a query. */
@@ -128,7 +140,7 @@ export const excerpt = named(
   }),
 );
 /** Why somebody does something; it stands in the audit. */
-export const actReason = v.exactOptional(v.pipe(v.string(), v.maxLength(500), storable));
+export const actReason = v.exactOptional(v.pipe(v.string(), maxCharacters(500), storable));
 
 /** The body of an act that may be sent without one. */
 export const reasonBody = v.optional(v.strictObject({ reason: actReason }), {});

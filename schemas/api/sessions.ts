@@ -9,6 +9,7 @@ import {
   dryRunQuery,
   integer,
   json,
+  maxCharacters,
   nameText,
   onOff,
   projectPath,
@@ -21,7 +22,7 @@ import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './op
 
 const textMax = 100_000;
 /** What is said to a session: any text but white space alone. */
-const words = v.pipe(v.string(), v.maxLength(textMax), v.regex(/\S/, 'Expected words'));
+const words = v.pipe(v.string(), maxCharacters(textMax), v.regex(/\S/, 'Expected words'));
 
 export const sessionState = v.picklist(sessionStates);
 const entries = {

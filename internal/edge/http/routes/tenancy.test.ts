@@ -131,6 +131,24 @@ test('who loses what is told before a member, an account, a token, a receiver or
   assert.deepEqual((await dry('DELETE', `/api/v1/tokens/${String(own['id'])}`)).length, 2);
 });
 
+test('a text of people is as long as its characters are many', async () => {
+  const faces = (count: number): string => '\u{1F600}'.repeat(count);
+  const change = async (body: object) => {
+    const { status, body: answer } = await daemon.api('PATCH', 'P', body);
+    return [status, String(answer['detail'])] as const;
+  };
+  assert.equal((await change({ name: faces(200), reason: faces(500) }))[0], 200);
+  assert.equal((await daemon.api('GET', `P/audit?subject=${encodeURIComponent(faces(300))}`)).status, 200);
+  const tooLong = await change({ name: faces(201), reason: faces(501) });
+  assert.equal(tooLong[0], 400);
+  assert.match(tooLong[1], /name: Expected at most 200 characters; reason: Expected at most 500 characters$/);
+  const { body } = await daemon.api('GET', '/api/v1/openapi.json');
+  const operation = body['paths']?.['/api/v1/orgs/{org}/projects/{project}']?.['patch'];
+  const schema = operation?.['requestBody']?.['content']?.['application/json']?.['schema']?.['properties'];
+  assert.deepEqual([schema?.['name']?.['maxLength'], schema?.['reason']?.['maxLength']], [200, 500]);
+  assert.equal((await change({ name: 'default' }))[0], 200);
+});
+
 test('a connection says how many agents use it', async () => {
   const { rows } = await daemon.ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
   await daemon.ctx.db.query(
