@@ -13,7 +13,13 @@ import type { TokenScope } from '../../adapters/store/tenancy/principals.ts';
 import type { Membership } from '../../adapters/store/tenancy/tenancy.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { readReceiver } from '../notify/notify.ts';
-import { checkMemberRemoval, checkOrgRemoval, readServiceAccount, revocableToken } from '../tenancy/tenancy.ts';
+import {
+  checkMemberRemoval,
+  checkOrgRemoval,
+  checkProjectChange,
+  readServiceAccount,
+  revocableToken,
+} from '../tenancy/tenancy.ts';
 import { amount, type Consequence, type DryRun, plainConsequence, countedConsequence } from './consequence.ts';
 
 export async function dryDeleteProject(ctx: FlowContext, project: ProjectRef): Promise<DryRun> {
@@ -49,8 +55,10 @@ export async function dryDeleteProject(ctx: FlowContext, project: ProjectRef): P
 export async function dryChangeProject(
   ctx: FlowContext,
   project: ProjectRef,
-  archived: boolean | undefined,
+  change: { readonly slug?: string | undefined; readonly archived?: boolean | undefined },
 ): Promise<DryRun> {
+  const { slug, archived } = change;
+  await checkProjectChange(ctx, project, { ...(slug !== undefined && { slug }) });
   if (archived === undefined) return { consequences: [plainConsequence('projects', 'Its settings are written', 1)] };
   const { repositories, schedules, endpoints, connections, sessions } = await restingInProject(ctx.db, project.id);
   if (!archived)

@@ -17,6 +17,7 @@ import {
   hasProjects,
   insertOrg,
   insertProject,
+  isSlugOfAnother,
   type OrgRow,
   type ProjectChange,
   type ProjectRow,
@@ -61,14 +62,15 @@ function requireFree(slug: string): void {
   if (isReservedSlug(slug)) throw new Fault('invalid', 'reserved-slug', `${slug} is an address of the service itself.`);
 }
 
+const slugTaken = (what: string, cause?: unknown): Fault =>
+  new Fault('conflict', 'slug-taken', `Another ${what} has this slug already.`, { cause });
+
 /** Runs `change` in a transaction; a slug that is taken becomes a conflict. */
 async function write<T>(ctx: FlowContext, what: string, change: (tx: Sql) => Promise<T>): Promise<T> {
   try {
     return await ctx.db.tx(change);
   } catch (error) {
-    if (isUniqueViolation(error))
-      throw new Fault('conflict', 'slug-taken', `Another ${what} has this slug already.`, { cause: error });
-    throw error;
+    throw isUniqueViolation(error) ? slugTaken(what, error) : error;
   }
 }
 
@@ -206,6 +208,17 @@ export async function changeProject(
 async function lookAnew(tx: Sql, { id, orgId }: ProjectRef): Promise<void> {
   await enqueueResyncs(tx, { orgId, projectId: id });
   await wishPullLooks(tx, { projectId: id });
+}
+
+/** Whether a project could be changed so now. Throws the faults of `changeProject`. */
+export async function checkProjectChange(
+  ctx: FlowContext,
+  project: ProjectRef,
+  { slug }: Pick<ProjectChange, 'slug'>,
+): Promise<void> {
+  if (slug === undefined) return;
+  requireSlug(slug);
+  if (await isSlugOfAnother(ctx.db, project, slug)) throw slugTaken('project');
 }
 
 /** How long a deletion is waited for by whoever asks for it; what is left by then goes on without. */

@@ -41,6 +41,7 @@ export {
   changeOrg,
   changeProject,
   checkOrgRemoval,
+  checkProjectChange,
   createOrg,
   createProject,
   readOrg,

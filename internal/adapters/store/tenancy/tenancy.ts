@@ -115,6 +115,19 @@ export async function hasProjects(sql: Sql, orgId: string): Promise<boolean> {
   return rowCount > 0;
 }
 
+/** Whether another project of its organization has this slug. */
+export async function isSlugOfAnother(
+  sql: Sql,
+  project: { readonly id: string; readonly orgId: string },
+  slug: string,
+): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    'select from svc.projects where org_id = $1::uuid and slug = $2::text and id <> $3::uuid',
+    [project.orgId, slug, project.id],
+  );
+  return rowCount > 0;
+}
+
 /** Rows of organizations that are deleted and whose projects are all gone. */
 export async function deleteOrgsGone(sql: Sql): Promise<void> {
   await sql.query(

@@ -149,6 +149,22 @@ test('a text of people is as long as its characters are many', async () => {
   assert.equal((await change({ name: 'default' }))[0], 200);
 });
 
+test('a change of a project that would be refused is refused as a dry run', async () => {
+  const projects = '/api/v1/orgs/default/projects';
+  assert.equal((await daemon.api('POST', projects, { slug: 'taken' })).status, 201);
+  for (const [slug, status, code] of [
+    ['taken', 409, 'slug-taken'],
+    ['No Slug', 400, 'invalid-slug'],
+  ] as const)
+    for (const query of ['?dryRun=true', '']) {
+      const answer = await daemon.api('PATCH', `${projects}/default${query}`, { slug });
+      assert.deepEqual([answer.status, answer.body['code']], [status, code], `${slug}${query}`);
+    }
+  assert.equal((await daemon.api('PATCH', `${projects}/default?dryRun=true`, { slug: 'default' })).status, 200);
+  assert.equal((await daemon.api('PATCH', `${projects}/default?dryRun=true`, { slug: 'free' })).status, 200);
+  assert.equal((await daemon.api('DELETE', `${projects}/taken`)).status, 204);
+});
+
 test('a connection says how many agents use it', async () => {
   const { rows } = await daemon.ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
   await daemon.ctx.db.query(

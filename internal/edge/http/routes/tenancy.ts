@@ -88,7 +88,7 @@ const projectRoutes: readonly Route[] = [
   serve(api.getProject, async ({ ctx, org, project }) => ok(showProject(await readProject(ctx, project.id), org.slug))),
   serve(api.updateProject, async ({ ctx, actor, org, project, query, body }) => {
     const { reason, ...change } = body;
-    if (query.dryRun === 'true') return ok(await dryChangeProject(ctx, project, change.archived));
+    if (query.dryRun === 'true') return ok(await dryChangeProject(ctx, project, change));
     const by = withReason(actor, { ...(reason !== undefined && { reason }) });
     return ok(showProject(await changeProject(ctx, by, project, given(change)), org.slug));
   }),
