@@ -115,8 +115,9 @@ test('the check before an upgrade tells what svcd would not start with, in any s
   ]) {
     await writeFile(config, text ?? '');
     const argv = ['upgrade', 'check', '--data-dir', join(data.path, 'none'), '--config', config];
-    const { code, stdout } = await callSvc(home.path, argv, { env: { STORE_KEY: 'id' } });
+    const { code, stdout, stderr } = await callSvc(home.path, argv, { env: { STORE_KEY: 'id' } });
     assert.equal(code, words.length === 0 || words.includes('svcd starts without it') ? 0 : 1, stdout);
+    assert.match(stderr, code === 0 ? /^$/ : /^svc: \d+ problems? found\n$/);
     for (const word of words) assert.ok(stdout.includes(word), stdout);
   }
 });

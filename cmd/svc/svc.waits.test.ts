@@ -1,5 +1,5 @@
-// What a command line does before and between its requests: misuse is told first, Ctrl-C ends what waits, and a server that is
-// away is waited for where that was asked.
+// What a command line does before and between its requests: misuse is told first, Ctrl-C ends what waits, a server that is
+// away is waited for where that was asked, and a bad end is told where failures are.
 
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -290,4 +290,11 @@ test('runs that are told as JSON are one document, oldest first, unless they are
   answer = () => ({ status: 200, body: { items: [run('b'), run('a')], nextCursor: null } });
   assert.deepEqual(await logs(), { items: [run('a'), run('b')], nextCursor: null });
   assert.deepEqual(await logs('--limit', '0'), { items: [], nextCursor: null });
+});
+
+test('a receiver that has not taken a test is told of with the reason where failures are', async () => {
+  answer = () => ({ status: 200, body: { name: 'pager', status: 'refused', code: 'receiver-answered-410' } });
+  const told = await callSvc(home.path, ['notify', 'test', 'pager'], { env: env() });
+  const stderr = 'svc: pager has not taken the test: receiver-answered-410\n';
+  assert.deepEqual(told, { code: 1, stdout: '', stderr });
 });

@@ -8,7 +8,7 @@ import { Fault } from '../../domain/fault.ts';
 import { isDriversWord } from '../../adapters/store/store.ts';
 import { DataDirInUse } from '../../adapters/postgres/data-lock.ts';
 import { backUp, checkUpgrade, type Manifest, restore } from '../../flows/backup/backup.ts';
-import { doctorText } from './command-doctor.ts';
+import { tellChecks } from './command-doctor.ts';
 import { ownVersion } from './command-version.ts';
 import { UsageError, refusal } from './failure.ts';
 import { count } from './text.ts';
@@ -100,7 +100,5 @@ export const upgradeCheck: Handler = async (call) => {
     message: `svc ${await ownVersion()} on node ${process.versions.node}`,
   };
   const checks = [program, ...(await told(checkUpgrade({ config: settingsOf(call), log: createLog('error') })))];
-  const isGood = checks.every((check) => check.status !== 'error');
-  call.screen.emit({ ok: isGood, checks }, () => doctorText(checks, call.screen.paint));
-  return isGood ? 0 : 1;
+  return tellChecks(call, checks);
 };

@@ -23,12 +23,17 @@ const lookMs = 10_000;
 export const doctorCommand: Handler = async (call) => {
   if (call.flag('retry-jobs')) await retryJobs(call);
   const checks = [await checkNode(), ...(await checkClientFile(call)), ...(await checkServer(call))];
+  return tellChecks(call, checks);
+};
+
+/** Prints what was looked at; exit 1 where anything of it is an error. */
+export function tellChecks(call: Call, checks: readonly DoctorCheck[]): number {
   const errors = checks.filter((check) => check.status === 'error').length;
   call.screen.emit({ ok: errors === 0, checks }, () => doctorText(checks, call.screen.paint));
   if (errors > 0 && !call.json)
     call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${count(errors, 'problem')} found`);
   return errors === 0 ? 0 : 1;
-};
+}
 
 async function retryJobs(call: Call): Promise<void> {
   const client = createClient(await findServer(call), call.io.signal);

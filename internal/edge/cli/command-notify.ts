@@ -99,7 +99,9 @@ export const notifyTest: Handler = async (call) => {
   const answer = await client.call(receivers.testReceiver, { params: { name } });
   const isDone = answer.status === 'done';
   const why = isDone ? 'has taken the test' : `has not taken the test: ${answer.code ?? answer.status}`;
-  call.screen.emit(answer, () => `${clean(name, true)} ${why}`);
+  const told = clean(`${name} ${why}`, true);
+  call.screen.emit(answer, () => (isDone ? told : ''));
+  if (!isDone && !call.json) call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${told}`);
   return isDone ? 0 : 1;
 };
 

@@ -11,6 +11,7 @@ import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { UsageError } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { showList } from './lists.ts';
+import { probeText, whyUnread } from './print-probe.ts';
 import { printRun, shortCommit, statusColour } from './print-run.ts';
 import { contextOf } from './settings.ts';
 import { clean, details, parseDurationSeconds, relativeTime } from './text.ts';
@@ -83,9 +84,8 @@ async function probeSummary(call: Call, client: Client, url: string): Promise<st
   const auth = authOf(call);
   const body = { url, ...(auth !== undefined && { auth }) };
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
-  if (report.reachable === false)
-    return `warning: it cannot be read (${clean(report.condition, true)}): ${clean(report.detail, true)}`;
-  if (report.via === null) return `warning: ${clean(report.advice[0] ?? 'it cannot be read', true)}`;
+  const why = whyUnread(report);
+  if (why !== undefined || report.reachable === false) return `warning: ${why}`;
   const branch = call.text('branch') ?? report.defaultBranch ?? '-';
   const commit = report.commit === null ? '' : ` at ${shortCommit(report.commit)}`;
   return `found branch ${clean(branch, true)}${commit}${report.hasSvc === false ? ', without a .svc/' : ''}`;
@@ -384,17 +384,8 @@ export const repoProbe: Handler = async (call) => {
   const client = await connect(call);
   const body = { url, ...(auth !== undefined && { auth }) };
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
-  call.screen.emit(report, () => probeText(report, call));
-  // What cannot be read is an answer, and not a good one, also where its server answers.
-  return report.reachable === false || report.via === null ? 1 : 0;
+  call.screen.emit(report, () => probeText(report, call.screen.paint));
+  const why = whyUnread(report);
+  if (why !== undefined && !call.json) call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${why}`);
+  return why === undefined ? 0 : 1;
 };
-
-function probeText(report: api.RepositoryProbe, call: Call): string {
-  const plain = Object.entries(report).filter(([name, value]) => name !== 'advice' && value !== null);
-  const pairs = plain.map(([name, value]): readonly [string, string] => [
-    name,
-    clean(typeof value === 'object' ? JSON.stringify(value) : String(value), true),
-  ]);
-  const advice = report.reachable ? report.advice.map((line) => `- ${clean(line)}`) : [];
-  return [details(pairs, call.screen.paint), ...(advice.length > 0 ? ['', ...advice] : [])].join('\n');
-}
