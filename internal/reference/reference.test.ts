@@ -5,6 +5,14 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { binding } from '../../schemas/api/bindings.ts';
+import { call } from '../../schemas/api/calls.ts';
+import { triggerStatus } from '../../schemas/api/common.ts';
+import { connection } from '../../schemas/api/connections.ts';
+import { endpoint } from '../../schemas/api/endpoints.ts';
+import { eventStatus } from '../../schemas/api/events.ts';
+import { runStatus } from '../../schemas/api/reconciles.ts';
+import { sessionCheck, sessionState } from '../../schemas/api/sessions.ts';
 import { referencePages } from './reference.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -73,6 +81,25 @@ test('every path that the way in names is there', () => {
   }
   assert.deepEqual(missing, []);
   assert.ok(followed > 40, `only ${followed} paths were found`);
+});
+
+test('the closed lists of states.md have each word that the API answers', () => {
+  const text = readFileSync(join(root, 'docs/reference/states.md'), 'utf8');
+  const rows = new Map(
+    [...text.matchAll(/^\| (?!Of|-)(.+?) \| (.+) \|$/gm)].map(([, of = '', words = '']) => [of, words]),
+  );
+  for (const [of, shape] of Object.entries({
+    'reconcile run': runStatus,
+    'event (`routerStatus`)': eventStatus,
+    session: sessionState,
+    check: sessionCheck.entries.state,
+    binding: binding.entries.state,
+    trigger: triggerStatus,
+    'webhook endpoint': endpoint.entries.status,
+    connection: connection.entries.status,
+    'call to the outside': call.entries.status,
+  }))
+    for (const word of shape.options) assert.ok(rows.get(of)?.includes(`\`${word}\``), `${of}: ${word}`);
 });
 
 test('the glossary has each word once, in order', () => {

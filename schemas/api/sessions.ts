@@ -68,7 +68,7 @@ const turn = named(
     endedAt: v.optional(timestamp),
   }),
 );
-const sessionCheck = named(
+export const sessionCheck = named(
   'SessionCheck',
   v.object({
     name: v.string(),
