@@ -46,6 +46,8 @@ export interface Operation<
   readonly rawBody?: boolean;
   /** What a raw body holds, for readers: the server does not hold it against this. */
   readonly sends?: Schema;
+  /** What `sends` is comes as a form (application/x-www-form-urlencoded). */
+  readonly form?: boolean;
   /** Numbers of the body that a double cannot hold keep their digits, as in events. */
   readonly exactNumbers?: boolean;
   /** What is sent holds secrets: problems name no key that they do not expect. */

@@ -116,13 +116,20 @@ export const listSigninMethods = operation({
 export type SigninMethods = Shape<(typeof listSigninMethods)['answers'][200]>;
 
 const grantError = named('GrantError', v.object({ error: v.string(), error_description: v.optional(v.string()) }));
-const form = { tag: 'signin', method: 'POST', scope: 'public', permission: null, rawBody: true } as const;
+const form = { tag: 'signin', method: 'POST', scope: 'public', permission: null, rawBody: true, form: true } as const;
+const cliId = v.literal('svc-cli');
 
 export const authorizeDevice = operation({
   ...form,
   id: 'authorizeDevice',
   path: '/api/v1/oauth/device_authorization',
   summary: 'Begin a device grant (RFC 8628) as the client svc-cli; takes a form',
+  sends: v.looseObject({
+    client_id: cliId,
+    host: v.optional(
+      v.pipe(v.string(), v.description('The machine of the command line, for the person who lets it in.')),
+    ),
+  }),
   answers: {
     200: named(
       'DeviceAuthorization',
@@ -144,6 +151,11 @@ export const deviceToken = operation({
   id: 'deviceToken',
   path: '/api/v1/oauth/token',
   summary: 'Poll for the token of a device grant (RFC 8628); takes a form',
+  sends: v.looseObject({
+    grant_type: v.literal('urn:ietf:params:oauth:grant-type:device_code'),
+    device_code: v.string(),
+    client_id: cliId,
+  }),
   answers: {
     200: named(
       'DeviceToken',

@@ -275,6 +275,18 @@ describe('the description of the API', () => {
     });
   });
 
+  it('names what a form holds', () => {
+    const forms = operations().filter(([key]) => key.includes('/oauth/') && key.startsWith('post '));
+    const fields = forms.map(([, operation]) => {
+      const { schema } = operation.requestBody?.content['application/x-www-form-urlencoded'] ?? { schema: {} };
+      return [operation.operationId, (schema as { required?: string[] }).required];
+    });
+    assert.deepEqual(fields, [
+      ['authorizeDevice', ['client_id']],
+      ['deviceToken', ['grant_type', 'device_code', 'client_id']],
+    ]);
+  });
+
   it('says that what proves itself by its bytes may be turned away', () => {
     const doors = operations().filter(([key]) => /\/intake\/|\/webhook-endpoints\//.test(key));
     assert.equal(doors.length, 5);

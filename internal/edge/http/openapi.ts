@@ -145,7 +145,8 @@ function bodyOf(route: Route, describe: Describe): Json | undefined {
   if (schema === undefined) return undefined;
   // A call that takes `{}` takes no body as well.
   const required = route.body === undefined || !v.safeParse(route.body, {}).success;
-  return { required, content: { 'application/json': { schema: describe(schema) } } };
+  const type = route.form === true ? 'application/x-www-form-urlencoded' : 'application/json';
+  return { required, content: { [type]: { schema: describe(schema) } } };
 }
 
 function operationOf(route: Route, describe: Describe): Json {
