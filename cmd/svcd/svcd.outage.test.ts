@@ -196,6 +196,12 @@ test('pages that are asked for while the database is away say that the service i
     const callback = `/connections/errtrack/callback?state=${'s'.repeat(43)}&installationId=${randomUUID()}&code=c`;
     assert.equal((await look(callback)).headers.get('location'), '/connections/errtrack/error');
     await database.db.tx(async (tx) => {
+      await tx.query('lock table svc.sessions in access exclusive mode');
+      const tools = { token: 't'.repeat(43) };
+      const asked = await daemon.api('POST', `/api/v1/sessions/${randomUUID()}/mcp/svc`, {}, tools);
+      assert.deepEqual([asked.status, asked.headers.get('retry-after')], [503, '1']);
+    });
+    await database.db.tx(async (tx) => {
       await tx.query('lock table svc.errtrack_attempts in access exclusive mode');
       await isAway(callback);
     });

@@ -94,6 +94,7 @@ export function createMcpEndpoint(ctx: () => FlowContext, dispatcher?: Dispatche
 
 function fail(ctx: FlowContext, { response, params }: McpHead, error: unknown): void {
   if (error instanceof Fault && error.kind === 'unavailable' && !response.headersSent) {
+    if (error.retryAfterSeconds !== undefined) response.setHeader('retry-after', String(error.retryAfterSeconds));
     return answer(response, 503, error.message);
   }
   ctx.runtime.log.error({ err: error, sessionId: params['session'], alias: params['alias'] }, 'mcp.failed');
