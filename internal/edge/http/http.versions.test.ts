@@ -132,6 +132,19 @@ test('a secret that many ask to make at once is made by one of them', async () =
   }
 });
 
+test('changes of a secret in the same moment have a version each', async () => {
+  const path = 'P/secrets/busy';
+  assert.equal((await call('PUT', path, { value: 'a' })).status, 201);
+  const changes = Array.from({ length: 30 }, (_, at) =>
+    at % 3 === 0 ? call('PUT', path, { value: `v${at}` }) : call('PATCH', path, { description: `d${at}` }),
+  );
+  const answers = await Promise.all(changes);
+  assert.ok(answers.every(({ status }) => status === 200));
+  assert.equal(new Set(answers.map(({ headers }) => headers.get('etag'))).size, answers.length);
+  const last = answers.map(({ headers }) => headers.get('etag'));
+  assert.ok(last.includes(await tagOf(path)));
+});
+
 test('an agent that was applied again is not deleted by who read it before', async () => {
   const files = (prompt: string) => ({
     files: [

@@ -43,6 +43,8 @@ const metadata = (now: string): string => `
   m.injection, m.expires_at as "expiresAt", m.idle_expiry_seconds as "idleExpirySeconds",
   m.last_accessed_at as "lastAccessedAt", m.last_rotated_at as "lastRotatedAt", m.created_at as "createdAt",
   m.updated_at as "updatedAt", coalesce(m.dead_at <= ${now}::timestamptz, false) as expired`;
+/** Its version is this time in milliseconds: of changes in the same moment each has one of its own. */
+const later = (now: string, row: string): string => `greatest(${now}, ${row}.updated_at + interval '1 millisecond')`;
 const inScope = 'm.org_id = $1::uuid and m.project_id is not distinct from $2::uuid';
 
 /** A page by name, of exactly this scope. */
@@ -116,7 +118,7 @@ export async function putSecret(
        protected = excluded.protected, key_version = excluded.key_version, sealed = excluded.sealed,
        injection = excluded.injection, expires_at = excluded.expires_at,
        idle_expiry_seconds = excluded.idle_expiry_seconds, idle_since = excluded.idle_since,
-       updated_at = excluded.updated_at
+       updated_at = ${later('excluded.updated_at', 's')}
      where not $12::boolean
         or s.expires_at <= $11::timestamptz
         or s.idle_since + s.idle_expiry_seconds * interval '1 second' <= $11::timestamptz
@@ -150,7 +152,7 @@ export async function rotateSecret(
   const { rowCount } = await tx.query(
     `update svc.secrets m set key_version = $4::int, sealed = $5::bytea, idle_since = $6::timestamptz,
        expires_at = case when expires_at <= $6::timestamptz then null else expires_at end,
-       last_rotated_at = $6::timestamptz, updated_at = $6::timestamptz
+       last_rotated_at = $6::timestamptz, updated_at = ${later('$6::timestamptz', 'm')}
      where ${inScope} and m.name = $3::text`,
     [scope.orgId, scope.projectId, name, value.keyVersion, value.sealed, now],
   );
@@ -175,7 +177,7 @@ export async function changeSecret(
     idleExpirySeconds: ['idle_expiry_seconds', 'bigint'],
   };
   const values: unknown[] = [scope.orgId, scope.projectId, name, now];
-  const sets = ['updated_at = $4::timestamptz'];
+  const sets = [`updated_at = ${later('$4::timestamptz', 'm')}`];
   for (const [key, value] of Object.entries(change) as [keyof SecretChange, unknown][]) {
     const [column, type] = columns[key];
     values.push(type === 'jsonb' && value !== null ? JSON.stringify(value) : value);
