@@ -43,8 +43,11 @@ const stars = (found: string): string => '*'.repeat(found.length);
 
 /** What a name goes on with behind what was found of it. */
 const nameEnd = /[A-Za-z0-9_.-]*/y;
-/** A name that only begins as a token does, such as `npm_registry_token`: what issuers make up is not two words and more. */
-const wordsPattern = /^[a-z]{1,8}(?:[-_.](?:[a-z]{1,16}[0-9]{0,4}|[0-9]{1,4})){2,}$/;
+/**
+ * A name that only begins as a token does, such as `npm_registry_token`: what these issuers make up is not two words and more. Of
+ * other beginnings people make up examples of words, which are to be hidden like those that are none.
+ */
+const wordsPattern = /^(?:npm|pypi|hf|lin|github)(?:[-_.](?:[a-z]{1,16}[0-9]{0,4}|[0-9]{1,4})){2,}$/;
 
 function isName(found: string, at: number, text: string): boolean {
   nameEnd.lastIndex = at + found.length;

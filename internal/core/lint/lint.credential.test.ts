@@ -29,6 +29,11 @@ const credentials: readonly string[] = [
   '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',
   'glpat-ab_cdefghijklm-nopqrstuvwxyzabcdefgh',
   'sk_live_abcdefghijklmnopqrstuvwx',
+  // Made up, as in an example, of words and small numbers.
+  'sk-ant-api03-abcdefghijklmnop',
+  'xoxb-1111-2222-abcdefghij',
+  'ghp_some_secret_token',
+  'whsec_my_secret_value',
   `npm_registry_token=npm_${long}`,
   `npm_registry_token-npm_${long}`,
 ];
@@ -54,9 +59,8 @@ const harmless: readonly string[] = [
   'npm_registry_token',
   'hf_model_cache_2',
   'lin_oauth_client.key',
-  'glpat-deploy-bot-token',
-  'sk_authorization_key',
-  'whsec_production_endpoint_v2',
+  'pypi-upload-token',
+  'github_pat_readonly_token',
 ];
 
 test('what has the form of a credential is one, and is starred at its length', () => {
