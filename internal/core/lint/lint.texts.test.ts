@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { belongsOf, lint } from './lint.ts';
 import { at, nothing, text, told, trigger } from './testkit.ts';
-import type { LintText, LintTrigger } from './types.ts';
+import type { LintText } from './types.ts';
 
 const long = 'x'.repeat(100);
 
@@ -65,47 +65,6 @@ test('a token of a ref that never resolves is told with its first 80 characters'
   assert.deepEqual(ref('{{branch}}'), said('{{branch}}'));
   assert.deepEqual(ref(`{{ ${long} }}`), said(`{{ ${long.slice(0, 77)}`));
   assert.deepEqual(ref('{{ payload }} {{payload}}'), []);
-});
-
-test('a trigger whose sessions are all refused for want of what a ref reads is told on which event', () => {
-  const pull = '{{ payload.codehost.pullRequest.number }}';
-  const head = `refs/pull/${pull}/head`;
-  const mention = 'chat.message.mentioned';
-  const unmatched = (onUnmatched: 'spawn' | 'warn') => ({ kind: 'deliver', onUnmatched }) as const;
-  const bound = { kind: 'bind', target: 'chat.thread', onUnmatched: 'spawn', release: false } as const;
-  const rows: readonly (readonly [ref: string, LintTrigger, on?: string, token?: string])[] = [
-    [head, trigger([mention]), mention, pull],
-    [head, trigger(['codehost.pull_request.opened', mention]), mention, pull],
-    [head, trigger([mention], { routing: unmatched('spawn') }), mention, pull],
-    [head, trigger([mention], { routing: bound }), mention, pull],
-    [head, trigger([]), 'the tick of a heartbeat', pull],
-    ['{{payload.branch}}', trigger(['codehost.push']), 'codehost.push', '{{ payload.branch }}'],
-    [`{{ payload.raw.a }}-${pull}`, trigger(['codehost.push']), 'codehost.push', pull],
-    [head, trigger([`${mention}.${long}`]), `${mention}.${long.slice(0, 57)}`, pull],
-    [`{{ payload.${long} }}`, trigger([mention]), mention, `{{ payload.${long.slice(0, 72)} }}`],
-    [head, trigger([mention], { routing: unmatched('warn') })],
-    [head, trigger(['codehost.pull_request.opened', 'codehost.check_run.completed', 'webhook.a'])],
-    ['{{ payload.heartbeat.scheduledAt }}', trigger([])],
-    ['main-{{ triggerEventId }}-{{ payload }}-{{ branch }}', trigger([mention])],
-  ];
-  for (const [ref, one, on, token] of rows) {
-    const found = lint({ ...nothing, refs: [{ ref, range: at(1), path: 'mounts[0].ref' }], triggers: [one] });
-    const expected = `payload-path triggers[0].routing@300: A session that this starts on ${on} is refused: mounts[0].ref needs ${token}, which never exists there | Give such events an agent of their own, whose mount has another ref.`;
-    assert.deepEqual(
-      told(found).filter((line) => line.startsWith('payload-path')),
-      on === undefined ? [] : [expected],
-      ref,
-    );
-  }
-  // Of refs without end the first paths are looked at.
-  const many = (count: number) =>
-    Array.from({ length: count }, (_, index) => `{{ payload.raw.a${index} }}`).join('') + pull;
-  const counted = [99, 100].map(
-    (count) =>
-      lint({ ...nothing, refs: [{ ref: many(count), range: at(1), path: 'r' }], triggers: [trigger([mention])] })
-        .length,
-  );
-  assert.deepEqual(counted, [1, 0]);
 });
 
 test('suggestions of a document end after a hundred event keys and after fifty paths', () => {

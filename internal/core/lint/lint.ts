@@ -5,7 +5,6 @@
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { lintEvents, lintPaths } from './events.ts';
 import { lintFilters, lintText } from './tokens.ts';
-import { lintRefs, lintStarts, type LintRef, readsOf } from './refs.ts';
 import type { LintText, LintTrigger, Suggestions } from './types.ts';
 import { lintRootKeys } from './root-keys.ts';
 import { lintLoops, lintRoutes } from './routes.ts';
@@ -24,14 +23,12 @@ export function lint(document: LintDocument): Finding[] {
   const findings: Finding[] = [...lintRootKeys(document.rootKeys), ...lintRefs(document.refs)];
   const suggestions = { count: 0 };
   const paths = { count: 0 };
-  const reads = readsOf(document.refs);
   for (const trigger of document.triggers) {
     findings.push(
       ...lintEvents(trigger, suggestions),
       ...lintPayload(trigger, paths),
       ...lintRoutes(trigger),
       ...lintLoops(trigger),
-      ...lintStarts(trigger, reads),
     );
   }
   // A caller's own input may have any shape, and so has a webhook's body.
@@ -48,3 +45,27 @@ function lintPayload(trigger: LintTrigger, paths: Suggestions): Finding[] {
 
 export { lintFallbacks } from './routes.ts';
 export { belongsOf } from './root-keys.ts';
+
+// Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }` (docs/reference/compile.md#mounts),
+// so that a token which begins with anything else never resolves and the session is refused.
+
+export interface LintRef {
+  readonly ref: string;
+  readonly range: Range;
+  readonly path: string;
+}
+
+const token = /\{\{\s*([^{}\s.]+)(?:[\s.][^{}]*)?\}\}/g;
+const roots = ['payload', 'triggerEventId'];
+
+export function lintRefs(refs: readonly LintRef[]): Finding[] {
+  const findings: Finding[] = [];
+  for (const { ref, range, path } of refs) {
+    const stray = [...ref.matchAll(token)].find(([, root]) => !roots.includes(root ?? ''));
+    if (stray === undefined) continue;
+    const message = `The token ${stray[0].slice(0, 80).toWellFormed()} never resolves in ref, which reads { triggerEventId, payload }`;
+    const hint = 'Write {{ payload.path }} here.';
+    findings.push({ severity: 'warning', code: 'ignored-token', message, range, path, hint });
+  }
+  return findings;
+}

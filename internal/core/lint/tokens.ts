@@ -34,7 +34,7 @@ function beginsAs(path: string, lists: readonly (readonly string[])[]): boolean 
   return path.includes('.') && (roots.has(root) || nearest(root, roots, root.length > 3 ? 1 : 0) !== undefined);
 }
 
-export const shown = (path: string): string => path.slice(0, 80).toWellFormed();
+const shown = (path: string): string => path.slice(0, 80).toWellFormed();
 const whose = (trigger: LintTrigger): string => {
   const [first, second] = trigger.events;
   if (first === undefined) return 'the tick of a heartbeat';
