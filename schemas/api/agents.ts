@@ -15,7 +15,7 @@ import {
   spending,
   timestamp,
 } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const entries = {
   name: v.string(),
@@ -90,7 +90,7 @@ export const listAgents = operation({
   id: 'listAgents',
   path: `${projectPath}/agents`,
   summary: 'Stored agents, by name',
-  query: v.strictObject({ ...pageQuery, ...viewQuery, ...originsQuery }),
+  query: v.strictObject({ ...pageQuery, ...originsQuery }),
   answers: { 200: pageOf('AgentPage', listedAgent) },
 });
 
@@ -120,7 +120,7 @@ export const listAgentRevisions = operation({
   id: 'listAgentRevisions',
   path: `${one}/revisions`,
   summary: 'Every spec that an agent has had, newest first',
-  query: v.strictObject({ ...pageQuery, view: viewQuery.view }),
+  query: v.strictObject(pageQuery),
   answers: { 200: pageOf('AgentRevisionPage', revision) },
 });
 

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { isoMillis } from '../secret.ts';
 import { integer, json, maxCharacters, orgPath, projectPath } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 export const auditEntry = named(
   'AuditEntry',
@@ -35,7 +35,7 @@ const time = v.optional(
   ),
 );
 const filters = { action: word, subject: word, principal: word, since: time, until: time };
-export const auditQuery = v.strictObject({ ...pageQuery, ...viewQuery, ...filters });
+export const auditQuery = v.strictObject({ ...pageQuery, ...filters });
 export const auditExportQuery = v.strictObject(filters);
 const page = pageOf('AuditPage', auditEntry);
 

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { dryRun, dryRunQuery, json, nameText, onOff, projectPath, reasonText, target, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const entries = {
   id: v.string(),
@@ -32,7 +32,6 @@ export const listBindings = operation({
   summary: 'Active bindings, newest first; with all=true released ones too',
   query: v.strictObject({
     ...pageQuery,
-    ...viewQuery,
     all: v.optional(onOff),
     agent: v.optional(nameText),
     session: v.optional(v.string()),

@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { connectionStatuses } from '../../internal/domain/connection.ts';
 import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
 import { dryRun, dryRunQuery, integer, json, projectPath, reasonBody, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const entries = {
   id: v.string(),
@@ -53,7 +53,7 @@ export const listConnections = operation({
   id: 'listConnections',
   path: base,
   summary: 'Connections, never their credentials',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject(pageQuery),
   answers: { 200: pageOf('ConnectionPage', connection) },
 });
 

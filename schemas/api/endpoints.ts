@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { resourceNamePattern } from '../../internal/domain/spec.ts';
 import { dryRun, dryRunQuery, integer, projectPath, reasonBody, recorded, timestamp, triggerStatus } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 export const endpoint = named(
   'Endpoint',
@@ -32,7 +32,7 @@ export const listEndpoints = operation({
   id: 'listEndpoints',
   path: `${projectPath}/endpoints`,
   summary: 'Webhook endpoints and live reservations, by name',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject(pageQuery),
   answers: { 200: pageOf('EndpointPage', endpoint) },
 });
 

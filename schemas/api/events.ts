@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { integer, projectPath, target, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 import { explanationEntries, moreExplanations } from './triggers.ts';
 
 export const eventStatus = v.picklist(['pending', 'routed', 'unmatched', 'failed']);
@@ -72,7 +72,6 @@ export const listEvents = operation({
   summary: 'Recorded events, newest first; a payload larger than 16 KiB is left out, with payloadTruncated: true',
   query: v.strictObject({
     ...pageQuery,
-    ...viewQuery,
     key: v.optional(
       v.pipe(v.string(), v.description('One key, `webhook.*` for all that begin so, `!svc.*` for the others.')),
     ),

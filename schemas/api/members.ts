@@ -3,7 +3,7 @@
 import { isUuid } from '../../internal/domain/uuid.ts';
 import * as v from 'valibot';
 import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 /** Exactly one of the three says who. */
 export const whoEntries = {
@@ -53,7 +53,7 @@ export const listOrganizationMembers = operation({
   id: 'listOrganizationMembers',
   path: `${orgPath}/members`,
   summary: 'Members of an organization',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject(pageQuery),
   answers: { 200: memberPage },
 });
 
@@ -98,7 +98,7 @@ export const listMembers = operation({
   id: 'listMembers',
   path: `${projectPath}/members`,
   summary: 'Members of a project',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject(pageQuery),
   answers: { 200: memberPage },
 });
 

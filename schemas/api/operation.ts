@@ -124,7 +124,10 @@ export function pageOf<const S extends Schema>(name: string, item: S) {
 
 /** Most items of a page. */
 export const pageLimitMax = 200;
-/** Entries for the strict query of a list: `v.strictObject({...pageQuery, status: …})`. */
+/**
+ * Entries for the strict query of a list, of which each can be asked for narrow rows, where it has any, and for how many
+ * there are: `v.strictObject({...pageQuery, status: …})`.
+ */
 export const pageQuery = {
   limit: v.optional(
     v.pipe(
@@ -136,9 +139,6 @@ export const pageQuery = {
   cursor: v.optional(
     v.pipe(v.string(), v.maxLength(1_000), v.description('`nextCursor` of the page before, as it came.')),
   ),
-};
-/** Entries for the query of a list that can be asked for narrow rows, and for how many there are. */
-export const viewQuery = {
   view: v.optional(v.pipe(v.literal('row'), v.description('`row`: without what a line of a table does not show.'))),
   counts: v.optional(v.pipe(v.picklist(['true', 'false']), v.description('`true`: `total` says how many there are.'))),
 };

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { origin } from './agents.ts';
 import { action, diagnostic, integer, json, nameText, onOff, projectPath, receipt, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 export const runStatus = v.picklist(['running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined']);
 const stage = named('Stage', v.object({ name: v.string(), ms: v.number() }));
@@ -121,7 +121,6 @@ export const listReconciles = operation({
   summary: 'Runs, newest first',
   query: v.strictObject({
     ...pageQuery,
-    ...viewQuery,
     repository: v.optional(nameText),
     status: v.optional(runStatus),
   }),

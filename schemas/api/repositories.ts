@@ -13,7 +13,7 @@ import {
   reasonBody,
   storable,
 } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 import { run, started } from './reconciles.ts';
 
 const name = v.pipe(
@@ -199,7 +199,7 @@ export const listRepositories = operation({
   id: 'listRepositories',
   path: `${projectPath}/repositories`,
   summary: 'Watched repositories by name',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject(pageQuery),
   answers: { 200: pageOf('RepositoryPage', repository) },
 });
 

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { askedTime, integer, projectPath, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 export const schedule = named(
   'Schedule',
@@ -32,7 +32,7 @@ export const listSchedules = operation({
   id: 'listSchedules',
   path: `${projectPath}/schedules`,
   summary: 'Heartbeat schedules with their next times, by agent and ordinal',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject(pageQuery),
   answers: { 200: pageOf('SchedulePage', schedule) },
 });
 

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { secretPatch, secretPut, secretRotate } from '../secret.ts';
 import { dryRun, dryRunQuery, integer, orgPath, projectPath, reasonBody } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 /** What is known of a secret; never its value. */
 export const secret = named(
@@ -47,7 +47,7 @@ function withoutValue<
       path: base,
       summary: `Secrets of ${owner}, expired ones included, never their values`,
       permission: 'secrets:list',
-      query: v.strictObject({ ...pageQuery, ...viewQuery }),
+      query: v.strictObject(pageQuery),
       answers: { 200: secretPage },
     }),
     get: operation({

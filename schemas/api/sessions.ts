@@ -18,7 +18,7 @@ import {
   timestamp,
   usage,
 } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const textMax = 100_000;
 /** What is said to a session: any text but white space alone. */
@@ -154,7 +154,6 @@ export const listSessions = operation({
   summary: 'Sessions, newest first',
   query: v.strictObject({
     ...pageQuery,
-    ...viewQuery,
     agent: v.optional(nameText),
     state: v.optional(sessionState),
     live: v.optional(onOff),

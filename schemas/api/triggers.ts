@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { routing, where } from './agent-spec.ts';
 import { origin } from './agents.ts';
 import { integer, onOff, projectPath, timestamp, triggerStatus } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const triggerEntries = {
   agent: v.string(),
@@ -86,7 +86,6 @@ export const listTriggers = operation({
   summary: 'Stored triggers, by agent and ordinal',
   query: v.strictObject({
     ...pageQuery,
-    ...viewQuery,
     agent: v.optional(v.string()),
     origins: v.optional(v.pipe(onOff, v.description('`true`: `source` says where each is declared.'))),
     matches: v.optional(

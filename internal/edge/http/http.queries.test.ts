@@ -55,14 +55,14 @@ describe('a query', () => {
       .replace('/sessions/:id', `/sessions/${session}`);
   const get = async (path: string) => (await daemon.api('GET', path)).body;
 
-  it('of a list takes a limit and a cursor, and pages of one are the whole list', async () => {
+  it('of a list takes a limit, a cursor, narrow rows and a count, and pages of one are the whole list', async () => {
     assert.ok(lists.length > 25);
     let longest = 0;
     for (const route of lists) {
       const path = pathOf(route);
       assert.deepEqual(
-        [path, ...keysOf(route).filter((key) => /^(limit|cursor)$/.test(key))],
-        [path, 'limit', 'cursor'],
+        [path, ...keysOf(route).filter((key) => /^(limit|cursor|view|counts)$/.test(key))],
+        [path, 'limit', 'cursor', 'view', 'counts'],
       );
       for (const query of ['limit=0', 'limit=201', 'limit=1.0', 'limit=1&limit=2', 'cursor=', 'cursor=W10'])
         assert.equal((await daemon.api('GET', `${path}?${query}`)).status, 400, `${path}?${query}`);
@@ -79,8 +79,8 @@ describe('a query', () => {
       } while (cursor !== '');
       assert.deepEqual(found, whole['items'], path);
       longest = Math.max(longest, found.length);
-      if (!keysOf(route).includes('counts')) continue;
-      assert.equal((await get(`${path}?counts=true&limit=1`))['total'], found.length, path);
+      assert.equal((await get(`${path}?counts=true&limit=1&view=row`))['total'], found.length, path);
+      assert.equal((await get(`${path}?counts=false`))['total'], undefined, path);
     }
     assert.ok(longest > 2);
     assert.equal((await get('/api/v1/jobs'))['items']?.['length'], 3);

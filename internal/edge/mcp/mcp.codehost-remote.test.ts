@@ -156,7 +156,8 @@ describe('the provider’s own tool server, where one is configured', () => {
     const from = bench.sim.log.length;
     const input = { owner: 'acme', repo: 'app', method: 'create', title: 5 };
     assert.match((await seat.call('issue_write', input, 'code')).text, /^invalid-input: /);
-    const { body } = await bench.daemon.api('GET', `P/sessions/${seat.session}/calls`);
+    const { body } = await bench.daemon.api('GET', `P/sessions/${seat.session}/calls?counts=true`);
+    assert.equal(body['total'], body['items']?.['length']);
     const [row] = body['items'] as unknown as { tool: string; write: boolean; status: string; code: string }[];
     assert.deepEqual(
       [row?.tool, row?.write, row?.status, row?.code],

@@ -102,6 +102,76 @@ export const countMembers = (
     ? count(sql, 'svc.org_members where org_id = $1::uuid', [of.orgId])
     : count(sql, 'svc.project_members where project_id = $1::uuid', [of.projectId]);
 
+/** `listReceivers` (notify/receivers.ts). */
+export const countReceivers = (sql: Sql, projectId: string): Promise<number> =>
+  count(sql, 'svc.receivers where project_id = $1::uuid', [projectId]);
+
+/** `listNotices` (notify/notices.ts). */
+export const countNotices = (sql: Sql, projectId: string): Promise<number> =>
+  count(sql, 'svc.notices where project_id = $1::uuid', [projectId]);
+
+/** `listCalls` (outbox/calls.ts). */
+export const countCalls = (
+  sql: Sql,
+  of: { readonly projectId: string; readonly sessionId: string | null },
+): Promise<number> =>
+  of.sessionId === null
+    ? count(sql, 'svc.calls where project_id = $1::uuid and session_id is null', [of.projectId])
+    : count(sql, 'svc.calls where project_id = $1::uuid and session_id = $2::uuid', [of.projectId, of.sessionId]);
+
+/** `listMessages` (sessions/session-reads.ts); `after`: only those behind this seq. */
+export const countMessages = (sql: Sql, sessionId: string, after: number | undefined): Promise<number> =>
+  count(sql, 'svc.messages where session_id = $1::uuid and ($2::bigint is null or seq > $2::bigint)', [
+    sessionId,
+    after ?? null,
+  ]);
+
+/** `listFiles` (sessions/session-results.ts). */
+export const countFiles = (sql: Sql, sessionId: string): Promise<number> =>
+  count(sql, 'svc.session_files where session_id = $1::uuid', [sessionId]);
+
+/** `sessionsByCost` (sessions/usage-series.ts). */
+export const countUsageSessions = (sql: Sql, projectId: string, agent: string | undefined): Promise<number> =>
+  count(
+    sql,
+    `svc.usage_sessions u join svc.sessions s on s.id = u.session_id where u.project_id = $1::uuid and ($2::text is null
+       or u.agent_id = (select id from svc.agents where project_id = $1::uuid and name = $2::text))`,
+    [projectId, agent ?? null],
+  );
+
+/** `listRevisions` (resources/agents.ts). */
+export const countRevisions = (sql: Sql, agentId: string): Promise<number> =>
+  count(sql, 'svc.agent_revisions where agent_id = $1::uuid', [agentId]);
+
+/** `listOrgs` (tenancy/tenancy.ts). */
+export const countOrgs = (sql: Sql, principalId: string, only: string | null): Promise<number> =>
+  count(
+    sql,
+    `svc.orgs o where (o.id = (select org_id from svc.principals where id = $1::uuid)
+       or exists (select from svc.org_members m where m.org_id = o.id and m.principal_id = $1::uuid)
+       or exists (select from svc.project_members x join svc.projects j on j.id = x.project_id
+            where j.org_id = o.id and x.principal_id = $1::uuid)) and ($2::uuid is null or o.id = $2::uuid)`,
+    [principalId, only],
+  );
+
+/** `listProjects` (tenancy/tenancy.ts). */
+export const countProjects = (sql: Sql, orgId: string, principalId: string): Promise<number> =>
+  count(
+    sql,
+    `svc.projects j where j.org_id = $1::uuid and j.deleted_at is null
+       and (exists (select from svc.project_members m where m.project_id = j.id and m.principal_id = $2::uuid)
+         or exists (select from svc.org_members m where m.org_id = j.org_id and m.principal_id = $2::uuid and m.role = 'admin'))`,
+    [orgId, principalId],
+  );
+
+/** `listServiceAccounts` (tenancy/principals.ts). */
+export const countServiceAccounts = (sql: Sql, orgId: string): Promise<number> =>
+  count(sql, "svc.principals where kind = 'service_account' and org_id = $1::uuid", [orgId]);
+
+/** `listParkedJobs` (operations/jobs.ts). */
+export const countParkedJobs = (sql: Sql): Promise<number> =>
+  count(sql, 'graphile_worker._private_jobs where attempts >= max_attempts and locked_at is null', []);
+
 /** How many agents use a connection by their triggers, tools or mounts, by the ids given; those that none uses are not in it. */
 export async function usersOfConnections(
   sql: Sql,

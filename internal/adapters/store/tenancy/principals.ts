@@ -180,6 +180,14 @@ export async function listTokens(
   return rows;
 }
 
+export async function countTokens(sql: Sql, scope: TokenScope): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from svc.api_tokens t join svc.principals p on p.id = t.principal_id where ${scopeSql}`,
+    scopeValues(scope),
+  );
+  return rows[0]?.n ?? 0;
+}
+
 export async function getToken(sql: Sql, scope: TokenScope, tokenId: string): Promise<TokenRow | undefined> {
   const { rows } = await sql.query<TokenRow>(
     `select ${tokenColumns} from svc.api_tokens t join svc.principals p on p.id = t.principal_id

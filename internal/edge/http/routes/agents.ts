@@ -1,7 +1,7 @@
 // Stored agents and their revisions (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/agents.ts';
-import { countsOfAgent } from '../../../adapters/store/console/counts.ts';
+import { countRevisions, countsOfAgent } from '../../../adapters/store/console/counts.ts';
 import {
   type AgentRow,
   agentByName,
@@ -98,7 +98,8 @@ export const agentRoutes: readonly Route[] = [
     const row = await requireAgent(ctx, where, params.name);
     const { rows, isCut } = await listRevisions(ctx.db, row.id, { limit: limit + 1, ...page, isRow });
     const shown = ({ spec, ...item }: RevisionRow) => (isRow ? item : { ...item, spec: storedSpec(spec) });
-    return ok(pageOf(rows, limit, (item) => [item.revision], shown, isCut));
+    const total = query.counts === 'true' ? await countRevisions(ctx.db, row.id) : undefined;
+    return ok({ ...pageOf(rows, limit, (item) => [item.revision], shown, isCut), ...counted(total) });
   }),
   serve(api.diffAgentRevisions, async ({ ctx, project: where, params }) => {
     const { id } = await requireAgent(ctx, where, params.name);

@@ -1,7 +1,7 @@
 // Members of organizations and projects, and service accounts.
 
 import * as api from '../../../../schemas/api/members.ts';
-import { countMembers } from '../../../adapters/store/console/counts.ts';
+import { countMembers, countServiceAccounts } from '../../../adapters/store/console/counts.ts';
 import { listServiceAccounts, type PrincipalRow } from '../../../adapters/store/tenancy/principals.ts';
 import { listMembers, type Membership, type MemberRow } from '../../../adapters/store/tenancy/tenancy.ts';
 import { isUuid } from '../../../domain/uuid.ts';
@@ -78,7 +78,8 @@ const serviceAccounts: readonly Route[] = [
   serve(api.listServiceAccounts, async ({ ctx, org: { id }, query }) => {
     const { limit, after } = readTextPage(query);
     const rows = await listServiceAccounts(ctx.db, id, { limit: limit + 1, ...(after !== undefined && { after }) });
-    return ok(pageOf(rows, limit, (row) => [row.name], showAccount));
+    const total = query.counts === 'true' ? await countServiceAccounts(ctx.db, id) : undefined;
+    return ok({ ...pageOf(rows, limit, (row) => [row.name], showAccount), ...counted(total) });
   }),
   serve(api.createServiceAccount, async ({ ctx, actor, org: { id }, body }) =>
     created(showAccount(await createServiceAccount(ctx, actor, id, body))),

@@ -1,7 +1,8 @@
 // Whom a project tells of what happens in it (docs/reference/notifications.md), and what it was told.
 
 import * as api from '../../../../schemas/api/receivers.ts';
-import { listNotices } from '../../../adapters/store/notify/notices.ts';
+import { countNotices, countReceivers } from '../../../adapters/store/console/counts.ts';
+import { listNotices, type NoticeDeliveries } from '../../../adapters/store/notify/notices.ts';
 import { listReceivers, type ReceiverRow } from '../../../adapters/store/notify/receivers.ts';
 import { conditionsList } from '../../../domain/notification.ts';
 import type { FlowContext } from '../../../flows/context.ts';
@@ -15,7 +16,7 @@ import {
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { dryRemoveReceiver } from '../../../flows/console/console.ts';
-import { readIdPage, withReason } from './shapes.ts';
+import { counted, readIdPage, withReason } from './shapes.ts';
 
 /** Whoever has the address of a webhook of many products may send to it: who may not change it sees where it leads, no more. */
 const addressFor = (url: string, isWhole: boolean): string => (isWhole ? url : `${new URL(url).origin}/…`);
@@ -41,18 +42,23 @@ const ofInstallation = (ctx: FlowContext) =>
     suspended: false,
   }));
 
+const showNotice = ({ at, tellings, ...row }: NoticeDeliveries) => ({
+  ...row,
+  at: at.toISOString(),
+  tellings: tellings.map(({ code, ...one }) => ({ ...one, ...(code !== null && { code }) })),
+});
+
 export const receiverRoutes: readonly Route[] = [
   serve(api.listReceivers, async ({ ctx, project, query, can }) => {
     const page = readTextPage(query);
     const isWhole = can('receivers:write');
     const rows = await listReceivers(ctx.db, project.id, { ...page, limit: page.limit + 1 });
-    const own = pageOf(
-      rows,
-      page.limit,
-      (row) => [row.name],
-      (row) => show(row, isWhole),
-    );
-    return ok(page.after === undefined ? { ...own, items: [...own.items, ...ofInstallation(ctx)] } : own);
+    const shown = (row: ReceiverRow) => show(row, isWhole);
+    const own = pageOf(rows, page.limit, (row) => [row.name], shown);
+    const others = ofInstallation(ctx);
+    const total = query.counts === 'true' ? (await countReceivers(ctx.db, project.id)) + others.length : undefined;
+    const items = page.after === undefined ? [...own.items, ...others] : own.items;
+    return ok({ ...own, items, ...counted(total) });
   }),
   serve(api.createReceiver, async ({ ctx, project, actor, body }) =>
     created(show(await addReceiver(ctx, project, actor, body), true)),
@@ -74,17 +80,7 @@ export const receiverRoutes: readonly Route[] = [
   serve(api.listNotices, async ({ ctx, project, query }) => {
     const { limit, before } = readIdPage(query);
     const rows = await listNotices(ctx.db, project.id, { before, limit: limit + 1 });
-    return ok(
-      pageOf(
-        rows,
-        limit,
-        (row) => [row.id],
-        ({ at, tellings, ...row }) => ({
-          ...row,
-          at: at.toISOString(),
-          tellings: tellings.map(({ code, ...one }) => ({ ...one, ...(code !== null && { code }) })),
-        }),
-      ),
-    );
+    const total = query.counts === 'true' ? await countNotices(ctx.db, project.id) : undefined;
+    return ok({ ...pageOf(rows, limit, (row) => [row.id], showNotice), ...counted(total) });
   }),
 ];

@@ -3,6 +3,7 @@
 
 import * as api from '../../../../schemas/api/sessions.ts';
 import * as usage from '../../../../schemas/api/usage.ts';
+import { countFiles, countUsageSessions } from '../../../adapters/store/console/counts.ts';
 import { diffsOf, fileContent, listFiles } from '../../../adapters/store/sessions/session-results.ts';
 import { sessionState } from '../../../adapters/store/sessions/session-reads.ts';
 import { type CostlySessionRow, sessionsByCost } from '../../../adapters/store/sessions/usage-series.ts';
@@ -12,6 +13,7 @@ import { messagesTable } from '../../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { pageOf, readPage, readTextPage } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 import { isUuid } from '../../../domain/uuid.ts';
 
 async function requireSession(ctx: FlowContext, where: ProjectRef, id: string): Promise<string> {
@@ -52,14 +54,9 @@ export const sessionResultRoutes: readonly Route[] = [
     const id = await requireSession(ctx, where, params.id);
     const page = readTextPage(query);
     const rows = await listFiles(ctx.db, id, { ...page, limit: page.limit + 1 });
-    return ok(
-      pageOf(
-        rows,
-        page.limit,
-        (row) => [row.path],
-        (row) => row,
-      ),
-    );
+    const total = query.counts === 'true' ? await countFiles(ctx.db, id) : undefined;
+    const shown = (row: (typeof rows)[number]) => row;
+    return ok({ ...pageOf(rows, page.limit, (row) => [row.path], shown), ...counted(total) });
   }),
   serve(api.getSessionFile, async ({ ctx, project: where, params }) => {
     const id = await requireSession(ctx, where, params.id);
@@ -84,7 +81,8 @@ export const sessionResultRoutes: readonly Route[] = [
     const { limit, after } = readCostPage(query);
     const rows = await sessionsByCost(ctx.db, where.id, { limit: limit + 1, agent: query.agent, after });
     const costOf = ({ costUsd, id }: CostlySessionRow): readonly [string, string] => [costUsd, id];
-    return ok(pageOf(rows, limit, costOf, showCostly));
+    const total = query.counts === 'true' ? await countUsageSessions(ctx.db, where.id, query.agent) : undefined;
+    return ok({ ...pageOf(rows, limit, costOf, showCostly), ...counted(total) });
   }),
   serve(usage.getUsageSeries, async ({ ctx, project: where, query }) =>
     ok(await usageSeriesOf(ctx, where.id, { days: Number(query.days ?? 30), by: query.by ?? 'agent' })),

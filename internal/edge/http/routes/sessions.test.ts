@@ -171,6 +171,10 @@ test('a transcript is read from its start or from its end, page by page', async 
   const all = Array.from({ length: 7 }, (_, at) => `m${at}`);
   assert.deepEqual(await walk('asc'), all);
   assert.deepEqual(await walk('desc'), all.toReversed());
+  const total = async (query: string) =>
+    (await call('GET', `sessions/${id}/messages?limit=2&counts=true${query}`)).body['total'];
+  const seqs = (await call('GET', `sessions/${id}/messages`)).body.items.map((one) => Number(one['seq']));
+  assert.deepEqual([await total(''), await total(`&after=${seqs[4]}`), await total(`&after=${seqs[6]}`)], [7, 2, 0]);
 });
 
 test('a page of a transcript ends at 4 MiB, with at least one message, and goes on behind it', async () => {
@@ -330,6 +334,8 @@ test('what model calls came to stands on the session, its agent and the project'
   assert.deepEqual(ids(page), [id]);
   assert.deepEqual(ids(await byCost(`?limit=1&cursor=${String(page['nextCursor'])}`)), [cheap.sessionId]);
   assert.deepEqual(ids(await byCost('?agent=nobody')), []);
+  const total = async (query: string) => (await byCost(`?limit=1&counts=true${query}`))['total'];
+  assert.deepEqual([await total(''), await total('&agent=plain'), await total('&agent=nobody')], [2, 2, 0]);
 });
 
 test('what is not there is not found, whatever stands in the path', async () => {

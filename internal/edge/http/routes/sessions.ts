@@ -2,7 +2,7 @@
 
 import * as api from '../../../../schemas/api/sessions.ts';
 import * as usage from '../../../../schemas/api/usage.ts';
-import { countSessions } from '../../../adapters/store/console/counts.ts';
+import { countMessages, countSessions } from '../../../adapters/store/console/counts.ts';
 import {
   listMessages,
   listSessions,
@@ -71,7 +71,9 @@ export const sessionRoutes: readonly Route[] = [
     const { rows, more } = await listMessages(ctx.db, id, { order, after, limit });
     const last = rows.at(-1);
     const nextCursor = more && last !== undefined ? cursorOf([last.seq]) : null;
-    return ok({ items: rows.map(showMessage), nextCursor });
+    const from = query.after === undefined ? undefined : Number(query.after);
+    const total = query.counts === 'true' ? await countMessages(ctx.db, id, from) : undefined;
+    return ok({ items: rows.map(showMessage), nextCursor, ...counted(total) });
   }),
   serve(api.sendMessage, async ({ ctx, project: where, params, body, actor }) =>
     accepted(showMessage(await sendMessage(ctx, where, { sessionId: requireId(params), text: body.text, actor }))),

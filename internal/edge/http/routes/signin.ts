@@ -21,6 +21,7 @@ import { isUuid } from '../../../domain/uuid.ts';
 import { pageOf, readPage } from '../page.ts';
 import { requireOwnOrigin, requireOwnHost, sessionCookie, sessionCookieOf } from '../session.ts';
 import { created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 
 const formType = 'application/x-www-form-urlencoded';
 
@@ -89,7 +90,8 @@ export const signinRoutes: readonly Route[] = [
       ...{ createdAt: createdAt.toISOString(), lastUsedAt: lastUsedAt.toISOString() },
       ...{ expiresAt: expiresAt.toISOString(), current: row.id === session?.id },
     });
-    return ok(pageOf(rows, limit, (row) => [row.createdAt.getTime(), row.id], show));
+    const total = query.counts === 'true' ? all.length : undefined;
+    return ok({ ...pageOf(rows, limit, (row) => [row.createdAt.getTime(), row.id], show), ...counted(total) });
   }),
   serve(api.endWebSession, async ({ ctx, actor, principal, params }) => {
     await dropSession(ctx, actor, reachOf(principal), params.session, 'auth.session_ended');

@@ -1,6 +1,7 @@
 // The caller, organizations and projects.
 
 import * as api from '../../../../schemas/api/tenancy.ts';
+import { countOrgs, countProjects } from '../../../adapters/store/console/counts.ts';
 import { listOrgs, listProjects, type OrgRow, type ProjectRow } from '../../../adapters/store/tenancy/tenancy.ts';
 import {
   changeOrg,
@@ -19,7 +20,7 @@ import { pageOf, readTextPage } from '../page.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { type Call, created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
 import { dryChangeProject, dryDeleteOrg, dryDeleteProject } from '../../../flows/console/console.ts';
-import { withReason } from './shapes.ts';
+import { counted, withReason } from './shapes.ts';
 
 /** Leaves out what was not given, so that a change says only what it changes. */
 function given<T extends object>(input: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
@@ -54,7 +55,8 @@ const orgRoutes: readonly Route[] = [
     const { limit, after } = readTextPage(query);
     const page = { limit: limit + 1, only: principal.tokenOrgId, ...(after !== undefined && { after }) };
     const rows = await listOrgs(ctx.db, principal.id, page);
-    return ok(pageOf(rows, limit, (row) => [row.slug], showOrg));
+    const total = query.counts === 'true' ? await countOrgs(ctx.db, principal.id, principal.tokenOrgId) : undefined;
+    return ok({ ...pageOf(rows, limit, (row) => [row.slug], showOrg), ...counted(total) });
   }),
   serve(api.createOrganization, async ({ ctx, actor, body }) => created(showOrg(await createOrg(ctx, actor, body)))),
   serve(api.getOrganization, async ({ ctx, org }) => ok(showOrg(await readOrg(ctx, org.id)))),
@@ -73,14 +75,9 @@ const projectRoutes: readonly Route[] = [
     const { limit, after } = readTextPage(query);
     const page = { limit: limit + 1, ...(after !== undefined && { after }) };
     const rows = await listProjects(ctx.db, org.id, principal.id, page);
-    return ok(
-      pageOf(
-        rows,
-        limit,
-        (row) => [row.slug],
-        (row) => showProject(row, org.slug),
-      ),
-    );
+    const total = query.counts === 'true' ? await countProjects(ctx.db, org.id, principal.id) : undefined;
+    const shown = (row: ProjectRow) => showProject(row, org.slug);
+    return ok({ ...pageOf(rows, limit, (row) => [row.slug], shown), ...counted(total) });
   }),
   serve(api.createProject, async ({ ctx, actor, org, body }) =>
     created(showProject(await createProject(ctx, actor, org.id, body), org.slug)),

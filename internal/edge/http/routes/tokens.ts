@@ -2,7 +2,7 @@
 
 import * as api from '../../../../schemas/api/tokens.ts';
 import { isUuid } from '../../../domain/uuid.ts';
-import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/store/tenancy/principals.ts';
+import { countTokens, listTokens, type TokenRow, type TokenScope } from '../../../adapters/store/tenancy/principals.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { createOrgToken, createOwnToken, dropToken, type MadeToken } from '../../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../../domain/fault.ts';
@@ -10,7 +10,7 @@ import { messagesTable } from '../../../domain/messages.ts';
 import { pageOf, readPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { dryRevokeToken } from '../../../flows/console/console.ts';
-import { withReason } from './shapes.ts';
+import { counted, withReason } from './shapes.ts';
 
 const show = (row: TokenRow) => ({
   id: row.id,
@@ -29,7 +29,7 @@ const isIsoTime = (text: string): boolean => !Number.isNaN(Date.parse(text)) && 
 async function list(
   ctx: FlowContext,
   scope: TokenScope,
-  query: { limit?: string | undefined; cursor?: string | undefined },
+  query: { limit?: string | undefined; cursor?: string | undefined; counts?: string | undefined },
 ) {
   const { limit, after } = readPage(query);
   const [at, id] = after ?? [];
@@ -41,7 +41,8 @@ async function list(
     limit: limit + 1,
     ...(after !== undefined && { before: [String(at), String(id)] as const }),
   });
-  return ok(pageOf(rows, limit, (row) => [row.createdAt.toISOString(), row.id], show));
+  const total = query.counts === 'true' ? await countTokens(ctx.db, scope) : undefined;
+  return ok({ ...pageOf(rows, limit, (row) => [row.createdAt.toISOString(), row.id], show), ...counted(total) });
 }
 
 export const tokenRoutes: readonly Route[] = [
