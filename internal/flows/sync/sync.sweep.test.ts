@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { insertSnapshot, snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import type { FlowContext } from '../context.ts';
 import { sweep } from './lane.ts';
-import { agentFile, type Bench, startBench } from './sync-testkit.ts';
+import { agentFile, agentNames, type Bench, ended, startBench, syncNow, word } from './sync-testkit.ts';
 
 /** More than two slices of a repository. */
 const many = 450;
@@ -120,5 +120,33 @@ describe('the sweep of snapshots and blobs', () => {
       await sweep(ctx, ctx.runtime.log);
     });
     assert.equal((await snapshots()).length, many + 1);
+  });
+});
+
+describe('what was applied before many commits that change nothing', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+
+  it('can be gone back to', async () => {
+    const { ctx, api } = bench.daemon;
+    const repo = await bench.repository('busy');
+    const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('busy-1') });
+    await bench.watch('busy');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('busy-2') });
+    assert.equal(word((await syncNow(bench.daemon, 'busy'))['status']), 'applied');
+    for (let n = 0; n < 21; n += 1) {
+      await repo.commit({ 'README.md': `${n}` });
+      assert.equal(word((await syncNow(bench.daemon, 'busy'))['status']), 'unchanged');
+    }
+    await ctx.db.query(`update svc.snapshots set created_at = now() - interval '2 hours'`);
+    await ctx.db.query(`update svc.blobs set last_used_at = now() - interval '3 hours'`);
+    await sweep(ctx, ctx.runtime.log);
+    const { status, body } = await api('POST', 'P/repositories/busy/rollback', {});
+    assert.deepEqual([status, body['to']], [202, one], JSON.stringify(body));
+    assert.equal(word((await ended(bench.daemon, word(body['reconcileId'])))['status']), 'applied');
+    assert.deepEqual(await agentNames(bench.daemon), ['busy-1']);
   });
 });

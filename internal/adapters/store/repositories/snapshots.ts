@@ -27,7 +27,7 @@ export interface StoredSnapshot {
   readonly tops: { readonly [name: string]: string | null };
 }
 
-/** Applied runs of a repository whose inputs are kept for a rollback. */
+/** Runs of a repository whose inputs are kept, of those that applied something, of those that looked well, and of held ones. */
 const keptRuns = 20;
 
 export async function insertSnapshot(
@@ -87,8 +87,8 @@ const slice = { repositories: 50, each: 200 } as const;
 
 /**
  * Deletes snapshots that nothing will ask for again, of the next repositories behind `after` (an id): kept are each
- * repository's present one, those of its last twenty applied runs, of its last twenty held ones and of running ones, and
- * whatever is younger than an hour.
+ * repository's present one, those of its last twenty runs that applied something, of its last twenty that did or found nothing to
+ * change, of its last twenty held ones and of running ones, and whatever is younger than an hour.
  */
 export async function sweepSnapshots(sql: Sql, after: string | null): Promise<SweepResult> {
   const { rows } = await sql.query<{ gone: number; last: string | null; owners: number; full: boolean }>(
@@ -97,6 +97,10 @@ export async function sweepSnapshots(sql: Sql, after: string | null): Promise<Sw
      ), kept as materialized (
        select s.snapshot_id as id from owners o join svc.repository_states s on s.repository_id = o.id
         where s.snapshot_id is not null
+       union
+       select (r.inputs ->> 'snapshotId')::uuid from owners o cross join lateral (
+         select inputs from svc.reconciles
+          where repository_id = o.id and status = 'applied' and inputs ? 'snapshotId' order by seq desc limit $1::int) r
        union
        select (r.inputs ->> 'snapshotId')::uuid from owners o cross join lateral (
          select inputs from svc.reconciles
