@@ -9,6 +9,7 @@ import {
   mountedRepositories,
 } from '../../adapters/store/connections/installations.ts';
 import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
+import { wishFailing } from '../../adapters/store/repositories/resyncs.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { afterInstallation, type InstallationAnswer } from '../../core/installation/installation.ts';
@@ -60,6 +61,7 @@ export async function takeInstallation(
     if (!next.isChange) return { ignored: true, reason: 'no-change' };
     // What it was not permitted to read, or to say, it may be by now.
     await wishPullLooks(tx, { projectId: connection.projectId, connection: connection.name });
+    await wishFailing(tx, { projectId: connection.projectId, except: null });
     const said = { connection, to: next.status, actor: serviceActor('codehost'), dedupHash };
     const id =
       (await changeStatus(ctx, tx, { ...said, reason: next.reason })) ??
