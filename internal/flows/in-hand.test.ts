@@ -34,6 +34,34 @@ test('of two that are tried alone one comes after the other, though the first ta
   assert.equal(await gate.alone(async () => 'after a failure'), 'after a failure');
 });
 
+test('who waits to be tried alone, or beside what is, gives up with its signal, and who comes next keeps its place', async () => {
+  const gate = new WorkGate(1_000);
+  const first = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const slow = gate.alone(() => first.promise.then(() => void seen.push('slow ends')));
+  await sleep(10);
+  const stop = new AbortController();
+  const never = (): never => assert.fail('it has begun');
+  const waiting = [gate.alone(async () => never(), stop.signal), gate.enter(stop.signal).then(never)];
+  const last = gate.alone(async () => void seen.push('last'));
+  const began = performance.now();
+  stop.abort(new Error('nobody wants it any more'));
+  for (const one of waiting) await assert.rejects(one, /nobody wants it any more/);
+  assert.ok(performance.now() - began < 500);
+  await sleep(100);
+  first.resolve();
+  await Promise.all([slow, last]);
+  assert.deepEqual(seen, ['slow ends', 'last']);
+  // Also where it waits for others to be done.
+  const [leave, again] = [await gate.enter(), new AbortController()];
+  const beside = gate.alone(async () => never(), again.signal);
+  await sleep(10);
+  again.abort(new Error('nobody wants it any more'));
+  await assert.rejects(beside, /nobody wants it any more/);
+  leave();
+  assert.equal(await gate.alone(async () => 'goes on'), 'goes on');
+});
+
 test('what is parked is known as such before it is let go, so that an end in between leaves nothing that nobody is told of', async () => {
   const daemon = await startTestDaemon({ config: { roles: ['api'] } });
   try {

@@ -13,7 +13,7 @@ import {
   type WorkKind,
 } from '../adapters/store/operations/in-hand.ts';
 import { failpoint } from '../base/failpoint.ts';
-import { within } from '../base/waits.ts';
+import { unlessAborted, within } from '../base/waits.ts';
 import type { FlowContext } from './context.ts';
 import { withRetry } from './with-retry.ts';
 import { type Flight, isLanding, takeOff } from './in-flight.ts';
@@ -52,9 +52,9 @@ export class WorkGate {
     return this.#alone > 0;
   }
 
-  /** Resolves when work may begin beside other work; the answer ends it. */
-  async enter(): Promise<() => void> {
-    while (this.#closed !== undefined) await this.#closed;
+  /** Resolves when work may begin beside other work; the answer ends it. Throws the signal's reason where that comes first. */
+  async enter(signal?: AbortSignal): Promise<() => void> {
+    while (this.#closed !== undefined) await unlessGivenUp(this.#closed, signal);
     this.#running += 1;
     let isIn = true;
     return () => {
@@ -65,23 +65,30 @@ export class WorkGate {
     };
   }
 
-  /** Does something with nothing beside it; work that is not alone waits no longer than `exclusiveMs` for it, and it for that. */
-  async alone<T>(act: () => Promise<T>): Promise<T> {
+  /**
+   * Does something with nothing beside it; work that is not alone waits no longer than `exclusiveMs` for it, and it for that.
+   * Throws the signal's reason where that comes before it begins.
+   */
+  async alone<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const before = this.#last;
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
     this.#last = over;
     this.#alone += 1;
+    let isItsTurn = false;
     try {
-      await within(before, this.#turnMs);
-      return await this.#act(act);
+      await unlessGivenUp(within(before, this.#turnMs), signal);
+      isItsTurn = true;
+      return await this.#act(act, signal);
     } finally {
       this.#alone -= 1;
-      end();
+      // Whoever comes behind one that gave up waits for the one before it.
+      if (isItsTurn) end();
+      else void before.then(end);
     }
   }
 
-  async #act<T>(act: () => Promise<T>): Promise<T> {
-    while (this.#closed !== undefined) await this.#closed;
+  async #act<T>(act: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    while (this.#closed !== undefined) await unlessGivenUp(this.#closed, signal);
     const { promise, resolve: open } = Promise.withResolvers<void>();
     this.#closed = promise;
     const reopen = (): void => {
@@ -90,9 +97,12 @@ export class WorkGate {
     };
     try {
       const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-      if (this.#running > 0) await within(empty, this.#exclusiveMs);
-      // Here, and not once it is over: by then it may be the next one that waits.
-      this.#onEmpty = undefined;
+      try {
+        if (this.#running > 0) await unlessGivenUp(within(empty, this.#exclusiveMs), signal);
+      } finally {
+        // Here, and not once it is over: by then it may be the next one that waits.
+        this.#onEmpty = undefined;
+      }
       const acting = act();
       await within(acting.then(nothing, nothing), this.#exclusiveMs);
       reopen();
@@ -102,6 +112,9 @@ export class WorkGate {
     }
   }
 }
+
+const unlessGivenUp = <T>(wait: Promise<T>, signal: AbortSignal | undefined): Promise<T> =>
+  signal === undefined ? wait : unlessAborted(wait, signal);
 
 const nothing = (): void => undefined;
 
@@ -115,6 +128,15 @@ export function gateOf({ db }: FlowContext): WorkGate {
     gates.set(db.root, gate);
   }
   return gate;
+}
+
+/** Does something with nothing beside it, but where the signal comes before it begins: it is whoever's who comes next. */
+export async function aloneUnlessOver(ctx: FlowContext, signal: AbortSignal, act: () => Promise<void>): Promise<void> {
+  await gateOf(ctx)
+    .alone(act, signal)
+    .catch((error: unknown) => {
+      if (error !== signal.reason) throw error;
+    });
 }
 
 export interface Taken {

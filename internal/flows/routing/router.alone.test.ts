@@ -53,8 +53,19 @@ test('events that wait to be tried alone, of however many projects, keep none of
       assert.ok(ms < 10_000, `not routed after ${Math.round(ms)} ms`);
       await sleep(50);
     }
+    // Who stops leaves them to the next one.
+    const stopped = router.stop().then(() => 'it has stopped');
+    assert.equal(await Promise.race([stopped, sleep(5_000, 'it waits', { ref: false })]), 'it has stopped');
+    const { rows } = await db.query(`select from svc.events where id = any($1::uuid[]) and router_status = 'pending'`, [
+      ids,
+    ]);
+    assert.equal(rows.length, ids.length);
     slow.resolve();
+    await trying;
+    const next = new Router(ctx);
+    for (const { projectId } of suspected) next.wake(projectId);
     await settled(db);
+    await next.stop();
   } finally {
     slow.resolve();
     await trying;

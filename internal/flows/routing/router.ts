@@ -10,7 +10,7 @@ import { inProject, inTurn } from '../../adapters/store/routing/project-lock.ts'
 import { beginRouting, routingOpening, startedRouting } from '../../adapters/store/routing/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
-import { endedTheProcess, gateOf, parkedAtEnds, takeAhead, takeInHandWithin } from '../in-hand.ts';
+import { aloneUnlessOver, endedTheProcess, gateOf, parkedAtEnds, takeAhead, takeInHandWithin } from '../in-hand.ts';
 import { type BatchOptions, type BatchResult, type Routed, routeBatch } from './batch.ts';
 import { isPassing, reasonOf, tooSlow } from './failing.ts';
 import { countRouted, tellRouted } from './routed.ts';
@@ -100,7 +100,7 @@ export class Router {
   /** To be looked at in a while. */
   readonly #later = new Map<string, NodeJS.Timeout>();
   readonly #work = new Map<string, Work>();
-  #stopped = false;
+  readonly #stop = new AbortController();
 
   constructor(ctx: FlowContext, { batchMs = 5_000, aloneMs = 25_000 }: RouterOptions = {}) {
     this.#ctx = ctx;
@@ -110,7 +110,7 @@ export class Router {
 
   /** Has a project looked at from now on; every event committed before the call is seen. `ids`: those just recorded. */
   wake(projectId: string, ids: readonly string[] = []): void {
-    if (this.#stopped) return;
+    if (this.#stop.signal.aborted) return;
     if (this.#running.has(projectId)) this.#again.add(projectId, ids);
     else if (!this.#later.has(projectId)) {
       this.#enqueue(projectId, ids);
@@ -129,14 +129,15 @@ export class Router {
    * asks wait for those who record. Where it was asked too soon nothing is found, and the wake-up behind the commit finds them.
    */
   expect(projectId: string, ids: readonly string[]): void {
-    if (this.#stopped || this.#strands > 0 || this.#later.has(projectId) || ids.length > limits.ahead) return;
+    if (this.#stop.signal.aborted || this.#strands > 0 || this.#later.has(projectId) || ids.length > limits.ahead)
+      return;
     this.#enqueue(projectId, ids);
     this.#fill();
   }
 
   /** Takes no more wake-ups; resolves when what is under way is committed. Safe twice. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stop.abort();
     this.#queue.clear();
     this.#expected.clear();
     for (const timer of this.#later.values()) clearTimeout(timer);
@@ -250,13 +251,13 @@ export class Router {
     for (const projectId of projectIds) {
       this.#running.delete(projectId);
       const woken = this.#again.take(projectId);
-      if (this.#stopped) continue;
+      if (this.#stop.signal.aborted) continue;
       const after = afterOf(projectId);
       if (typeof after === 'object') this.#lookAgain(projectId, after.againMs);
       else if (after === 'more' || woken !== undefined) this.#enqueue(projectId, woken ?? []);
       if (after === 'done') this.#work.delete(projectId);
     }
-    if (!this.#stopped) this.#fill();
+    if (!this.#stop.signal.aborted) this.#fill();
   }
 
   #lookAgain(projectId: string, ms: number): void {
@@ -361,7 +362,7 @@ export class Router {
     // What waits for its turn, and for others to end, keeps no other project from being routed.
     this.#strands -= 1;
     this.#fill();
-    const routing = gateOf(this.#ctx).alone(async () => {
+    const routing = aloneUnlessOver(this.#ctx, this.#stop.signal, async () => {
       const how = { limit: 1, seen: () => undefined, alone: true };
       const result = await inTurn(db, projectId, limits.turnMs, () => this.#route(projectId, how));
       if (result === undefined) return;

@@ -70,6 +70,7 @@ export class Conversation {
   readonly #inbox: Inbox;
   readonly #wake = new Signal();
   readonly #stop: AbortSignal;
+  readonly #leaving: AbortSignal;
   readonly #turnMs: number;
   #gone = false;
   /** Since when it rests, on the monotonic clock. */
@@ -79,9 +80,10 @@ export class Conversation {
   #isCut = false;
   #beganMs = 0;
 
-  /** `turnMs`: a turn that takes longer is ended. */
-  constructor(ctx: FlowContext, session: ClaimedSession, stop: AbortSignal, turnMs: number) {
+  /** `turnMs`: a turn that takes longer is ended; `leaving`: also where the lease is gone. */
+  constructor(ctx: FlowContext, session: ClaimedSession, stop: AbortSignal, leaving: AbortSignal, turnMs: number) {
     this.#turnMs = turnMs;
+    this.#leaving = leaving;
     this.#ctx = ctx;
     this.#session = session;
     this.#inbox = new Inbox(ctx.db, session.sessionId);
@@ -162,7 +164,7 @@ export class Conversation {
       this.#isAskedToLeave = false;
       // Its turn to begin may come late: then it may have been let go of.
       const begin = async () => this.#over() ?? this.#turn(launched, next, recap);
-      const end = await withTurnInHand(this.#ctx, this.#session, begin);
+      const end = await withTurnInHand(this.#ctx, this.#session, begin, this.#leaving);
       if (end !== undefined) return end;
       recap = async () => [];
     }
@@ -193,8 +195,7 @@ export class Conversation {
     failpoint('session.turn-in-hand', this.#session.agent);
     const again = againNote(messages);
     if (again !== undefined) await this.transcript.note(again);
-    const text = promptText(messages);
-    const texts = [...(await recap()), text];
+    const texts = [...(await recap()), promptText(messages)];
     this.transcript.progress.turn = id;
     const prompting = launched.connection.prompt(texts, { evidence: () => evidenceOf(launched, now) });
     return this.#seeThrough(launched, { id, startedAt: now, agoMs: 0, messages, left }, prompting);
@@ -325,8 +326,7 @@ export class Conversation {
       return lostSandbox(this.#ctx.db, this.#session.sessionId, found);
     }
     if (outcome.kind !== 'failed') return { kind: 'done' };
-    const { cause, retryable } = outcome;
-    const { message } = outcome;
+    const { cause, retryable, message } = outcome;
     const reason = message.length < failureCharsMax ? this.mask.apply(message) : this.mask.applyToCut(message);
     if (cause !== 'spend_cap') return { kind: 'failed', cause, retryable, reason };
     if (reached !== undefined) return { kind: 'failed', cause, retryable, reason: reached };

@@ -19,14 +19,22 @@ export class Parked extends Error {
   }
 }
 
-/** Launches as the session's past allows: beside others, alone, or not at all. Throws Parked, and what `act` throws. */
-export function withLaunchInHand<T>(ctx: FlowContext, session: ClaimedSession, act: () => Promise<T>): Promise<T> {
+/**
+ * Launches as the session's past allows: beside others, alone, or not at all. Throws Parked, what `act` throws, and the signal's
+ * reason where that comes before it begins.
+ */
+export function withLaunchInHand<T>(
+  ctx: FlowContext,
+  session: ClaimedSession,
+  act: () => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
   const { sessionId: id, agent } = session;
   const parked = async (): Promise<never> => {
     ctx.runtime.log.error({ sessionId: id, agent }, 'session.parked');
     throw new Parked();
   };
-  return inHand(ctx, session, { id, point: 'session.launch', act, parked });
+  return inHand(ctx, session, { id, point: 'session.launch', act, parked, signal });
 }
 
 /** A turn may take an hour, which nothing can wait for, nor for what is tried alone (10 s); what it was told ends the process soon. */
@@ -37,6 +45,7 @@ export async function withTurnInHand<T>(
   ctx: FlowContext,
   session: ClaimedSession,
   act: () => Promise<T>,
+  signal?: AbortSignal,
 ): Promise<T | { readonly kind: 'failed'; readonly reason: string }> {
   const { sessionId, agent } = session;
   const id = turnSuspect(sessionId);
@@ -49,7 +58,7 @@ export async function withTurnInHand<T>(
     ctx.runtime.log.error({ sessionId, agent }, 'session.turn_parked');
   };
   try {
-    await inHand(ctx, session, { id, point: 'session.turn', act: begin, parked });
+    await inHand(ctx, session, { id, point: 'session.turn', act: begin, parked, signal });
   } catch (error) {
     // A turn that goes on does so whatever became of its note.
     if (turn === undefined) throw error;
@@ -58,14 +67,19 @@ export async function withTurnInHand<T>(
 }
 
 /** Makes a successor in the same ways. One that is parked is passed by until its agent has another revision or session. */
-export function withSuccessorInHand(ctx: FlowContext, slot: ReplaceableSlot, act: () => Promise<void>): Promise<void> {
+export function withSuccessorInHand(
+  ctx: FlowContext,
+  slot: ReplaceableSlot,
+  act: () => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
   const id = successorSuspect(slot);
   const { sessionId, agent } = slot;
   const parked = async (): Promise<void> => {
     const isNew = await parkedSuspect(ctx.db, 'session', id);
     if (isNew) ctx.runtime.log.error({ sessionId, agent }, 'session.successor_parked');
   };
-  return inHand(ctx, slot, { id, point: 'session.replace', act, parked });
+  return inHand(ctx, slot, { id, point: 'session.replace', act, parked, signal });
 }
 
 interface Piece<T> {
@@ -75,12 +89,14 @@ interface Piece<T> {
   act(): Promise<T>;
   /** In place of `act`, after the third unclean end. */
   parked(): Promise<T>;
+  /** From then on nobody wants it, where it has not begun. */
+  readonly signal: AbortSignal | undefined;
 }
 
 async function inHand<T>(
   ctx: FlowContext,
   { sessionId, agent }: Pick<ReplaceableSlot, 'sessionId' | 'agent'>,
-  { id, point, act, parked }: Piece<T>,
+  { id, point, act, parked, signal }: Piece<T>,
 ): Promise<T> {
   const { log } = ctx.runtime;
   const taken = { kind: 'session', lane: `session:${id}`, ids: [id] } as const;
@@ -97,7 +113,7 @@ async function inHand<T>(
   try {
     if (ends >= parkedAtEnds) return await parked();
     if (ends < aloneAtEnds) {
-      const leave = await gateOf(ctx).enter();
+      const leave = await gateOf(ctx).enter(signal);
       return await run().finally(leave);
     }
     log.warn({ sessionId, agent, at: point }, 'session.tried_alone');
@@ -109,7 +125,7 @@ async function inHand<T>(
         // Before others are let in again: what ends the process then would count for this one, as its third end.
         await putDown(ctx, taken.lane);
       }
-    });
+    }, signal);
   } finally {
     await putDown(ctx, taken.lane);
   }

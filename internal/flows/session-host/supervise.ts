@@ -103,8 +103,8 @@ export class Supervisor {
   /** `onRoom`: its place is free, before all of it is over. */
   run(session: ClaimedSession, { onRoom, taken, before }: Pick<Hold, 'onRoom' | 'taken' | 'before'>): Running {
     const stop = new AbortController();
-    const conversation = new Conversation(this.#ctx, session, stop.signal, this.#ports.turnMs);
     const launching = new AbortController();
+    const conversation = new Conversation(this.#ctx, session, stop.signal, launching.signal, this.#ports.turnMs);
     const hold: Hold = {
       conversation,
       launching: launching.signal,
@@ -158,11 +158,12 @@ export class Supervisor {
         end = await conversation.run(up, up.turn);
       } else
         try {
-          const launched = await withLaunchInHand(this.#ctx, session, async () => {
+          const bring = async (): Promise<Launched> => {
             const up = await this.#launch(session, conversation, hold.launching);
             hold.launched = up;
             return up;
-          });
+          };
+          const launched = await withLaunchInHand(this.#ctx, session, bring, hold.launching);
           log.info({ ...fields, sandbox: launched.sandbox.provider }, 'session.launched');
           if (session.harnessSession !== null) {
             const rest = launched.isAmnesic ? ', in a new place: the harness has lost its own memory of it' : '';

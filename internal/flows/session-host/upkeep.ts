@@ -48,14 +48,16 @@ export async function upkeepTurn(ctx: FlowContext, signal?: AbortSignal): Promis
   for (const slot of await replaceableSlots(ctx.db, null)) {
     if (signal?.aborted === true) return;
     if (!isDue(ctx, slot)) continue;
-    await step(ctx, `slot of ${slot.agent}`, () => withSuccessorInHand(ctx, slot, () => replace(ctx, slot)));
+    const making = (): Promise<void> => withSuccessorInHand(ctx, slot, () => replace(ctx, slot), signal);
+    await step(ctx, `slot of ${slot.agent}`, making, signal);
   }
 }
 
-async function step(ctx: FlowContext, name: string, act: () => Promise<unknown>): Promise<void> {
+async function step(ctx: FlowContext, name: string, act: () => Promise<unknown>, signal?: AbortSignal): Promise<void> {
   try {
     await act();
   } catch (error) {
+    if (signal?.aborted === true && error === signal.reason) return;
     if (isConnectionLoss(error)) throw error;
     logTurnFailed(ctx, 'session.upkeep_failed', error, { service: name });
   }
