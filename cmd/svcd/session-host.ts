@@ -1,7 +1,8 @@
 // What a daemon with role `session` runs its sessions through.
 
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { access, constants, readdir } from 'node:fs/promises';
+import { access, constants, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
@@ -28,6 +29,7 @@ import {
 } from '../../internal/flows/session-host/session-host.ts';
 import { Fault } from '../../internal/domain/fault.ts';
 import type { Harness } from '../../internal/domain/spec.ts';
+import { isUuid } from '../../internal/domain/uuid.ts';
 import { addressOf, clusterOf, doorOf, isAnywhere } from './cluster.ts';
 import { openSetupCaches } from './setup-cache.ts';
 
@@ -39,11 +41,11 @@ const isProgram = (file: string): Promise<boolean> =>
     () => false,
   );
 
-function placeSettings({ file, fileDir }: Config) {
+async function placeSettings({ file, fileDir, dataDir }: Config) {
   const { max, perProject, unloadAfterSeconds, turnSeconds, fenced } = sessionSettings(file);
   const [unloadAfterMs, turnMs] = [unloadAfterSeconds * 1_000, turnSeconds * 1_000];
   const { allow } = sandboxesSettings(file, fileDir);
-  return { maxSessions: max, perProject, unloadAfterMs, turnMs, fenced, allow };
+  return { home: await homeOf(dataDir), maxSessions: max, perProject, unloadAfterMs, turnMs, fenced, allow };
 }
 
 /** Throws ConfigError for a file of certificates that cannot be read. */
@@ -75,6 +77,22 @@ type Presets = SandboxesSettings['presets'];
 
 /** How long a start waits for an engine, and a stop: whoever is in no need of it does not. */
 const engineMs = 2_000;
+
+/** Two containers may have one path for two directories: each is known by an id of its own, which lies in it. */
+async function homeOf(dataDir: string): Promise<string> {
+  const file = join(dataDir, 'sandbox-home');
+  const known = await readFile(file, 'utf8').catch((error: unknown) => {
+    if (errorCode(error) !== 'ENOENT') throw error;
+    return '';
+  });
+  const id = isUuid(known) ? known : randomUUID();
+  // Renamed into place: nobody ever reads half of it.
+  if (id !== known) {
+    await writeFile(`${file}.new`, id, { mode: 0o600 });
+    await rename(`${file}.new`, file);
+  }
+  return `${id} ${dataDir}`;
+}
 
 /** Throws ConfigError for a provider that a setting names and that does not work here, but for an engine that is away. */
 async function tryNamed(
@@ -228,7 +246,7 @@ export async function openHostPorts(
     preset: presetsOf(config),
     program: (harness, preset) => programOf(config, presets, harness, preset),
     path,
-    ...placeSettings(config),
+    ...(await placeSettings(config)),
     startsAtOnce: Math.max(4, 2 * availableParallelism()),
   };
   return {

@@ -90,6 +90,8 @@ export interface SandboxPlace {
 }
 
 export interface HostPorts {
+  /** Where the sandboxes of this daemon lie: its data directory by an id of its own, for others may have the same path, and its path. */
+  readonly home: string;
   /** Where other daemons of the installation reach this one: `http://host:port`. */
   readonly address: string;
   /**

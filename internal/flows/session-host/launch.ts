@@ -13,7 +13,7 @@ import type {
   SandboxWatch,
   SetupCache,
 } from '../../adapters/sandbox/sandbox.ts';
-import { forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
+import { forgetSandbox, isAtHome, moveSession } from '../../adapters/store/sessions/hosts.ts';
 import { type LaunchFacts, readLaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { unlessAborted } from '../../base/waits.ts';
@@ -111,7 +111,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   await makeDirectories(of, sandbox, plan);
   const moved = await moveSession(ctx.db, session, ['provisioning'], 'starting', {
     tokenHash: sha256Bytes(token),
-    sandboxHome: homeOf(ctx),
+    sandboxHome: ports.home,
     sandbox: {
       provider: sandbox.provider,
       isolation: sandboxes.capabilities.isolation,
@@ -199,15 +199,13 @@ async function openStage(
 /** Programs of a box are its user's, whoever the daemon is. */
 const runsAsRoot = (sandbox: Sandbox): boolean => sandbox.image === undefined && process.getuid?.() === 0;
 
-const homeOf = (ctx: FlowContext): string => ctx.config.dataDir;
-
 async function openSandbox(
   of: Launching,
   sandboxes: SandboxProvider,
   facts: LaunchFacts,
   given: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & { readonly preset: Preset } & SandboxWatch,
 ): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
-  const { ctx, session, stops, signal } = of;
+  const { ctx, ports, session, stops, signal } = of;
   const { readOnlyPaths, fenced, preset, onStage } = given;
   const watch: SandboxWatch = { signal, ...(onStage !== undefined && { onStage }) };
   const { resources } = facts.environment ?? {};
@@ -219,7 +217,7 @@ async function openSandbox(
     epoch: Number(session.epoch),
     ...(resources !== undefined && { resources }),
   };
-  const isKnown = session.sandboxHome === homeOf(ctx);
+  const isKnown = isAtHome(session.sandboxHome, ports.home);
   const known = isKnown ? await sandboxes.reopen(session.sessionId, changes, watch) : null;
   // One that is being made must not be taken for one that is ready, whatever happens meanwhile.
   if (known === null && isKnown) await forgetSandbox(ctx.db, session);

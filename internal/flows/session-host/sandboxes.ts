@@ -10,6 +10,7 @@ import type {
   SandboxProvider,
 } from '../../adapters/sandbox/sandbox.ts';
 import { sandboxSessions, sessionPeers } from '../../adapters/store/operations/peers.ts';
+import { isAtHome } from '../../adapters/store/sessions/hosts.ts';
 import { endedSessions, liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
@@ -194,6 +195,7 @@ export async function ownSandboxes(
   ctx: FlowContext,
 ): Promise<{ readonly items: readonly SandboxView[]; readonly away: readonly Away[] }> {
   if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return { items: [], away: [] };
+  const { home } = ctx.host;
   const { providers, away } = await workingProviders(ctx, ctx.host);
   const silent: Away[] = [];
   const looks = providers.map(async (provider) => {
@@ -214,7 +216,7 @@ export async function ownSandboxes(
   const items = found.map(({ id, running }): SandboxView => {
     const session = known.get(id);
     // Of one that another daemon has taken over what is here rests, though its box has this one's label.
-    const isHere = session?.home === null || session?.home === ctx.config.dataDir;
+    const isHere = session !== undefined && (session.home === null || isAtHome(session.home, home));
     const state = session?.live !== true ? 'left' : running && isHere ? 'running' : 'resting';
     const { org = null, project = null, agent = null } = session ?? {};
     const { provider: kind = null, image = null } = session?.sandbox ?? {};

@@ -179,8 +179,8 @@ export class SessionHost {
   }
 
   #request(harnesses: readonly Harness[], limit: number) {
-    const { perProject } = this.#ports;
-    return { harnesses, home: this.#ctx.config.dataDir, perProject, limit, now: this.#ctx.runtime.now() };
+    const { home, perProject } = this.#ports;
+    return { harnesses, home, perProject, limit, now: this.#ctx.runtime.now() };
   }
 
   /** Asks places back from sessions that rest, as many as others wait for; while nobody waits none is. */
@@ -229,10 +229,10 @@ export class SessionHost {
 
   /** What earlier lives of this data directory have left running is gone on with, before anybody else takes it for lost. */
   async #takeOver(): Promise<void> {
-    const { db, daemonId, config } = this.#ctx;
+    const { db, daemonId } = this.#ctx;
     const before = await earlierHosts(this.#ctx, this.#ports);
     const at = performance.now();
-    const taken = await takeOverSessions(db, { daemonId, before, home: config.dataDir });
+    const taken = await takeOverSessions(db, { daemonId, before, home: this.#ports.home });
     if (taken.length > 0) failpoint('session.taken');
     for (const session of taken) this.#run(session, at, session);
   }
@@ -242,12 +242,12 @@ export class SessionHost {
    * this daemon's places; of its project's it has one already, over the whole installation, until its lease is over.
    */
   async #takeOffered(): Promise<void> {
-    const { db, daemonId, config } = this.#ctx;
+    const { db, daemonId } = this.#ctx;
     const room = this.#ports.maxSessions - this.#held().length;
     if (room <= 0 || !leavesSandboxes(this.#ctx, this.#ports)) return;
     const offered = (await this.#reach.among(await offeredSessions(db, askMax))).slice(0, room);
     const at = performance.now();
-    const taken = await takeOverSessions(db, { daemonId, home: config.dataDir, offered });
+    const taken = await takeOverSessions(db, { daemonId, home: this.#ports.home, offered });
     if (taken.length > 0) failpoint('session.taken');
     for (const session of taken) this.#run(session, at, session);
   }

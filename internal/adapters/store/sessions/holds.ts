@@ -3,7 +3,7 @@
 // any more; the cursor stands with the lines of the transcript that it tells of (`appendTranscript`).
 
 import type { Sql } from '../store.ts';
-import { type ClaimedSession, claimedColumns, type Lease, leaseText } from './hosts.ts';
+import { type ClaimedSession, claimedColumns, isHome, type Lease, leaseText } from './hosts.ts';
 
 /** Bytes are of the harness's output and input since it was started. */
 export interface HoldCursor {
@@ -146,7 +146,7 @@ export async function takeOverSessions(
        select s.id, case s.state when 'waiting_permission' then 'running' else s.state end as state
          from svc.sessions s join svc.session_holds h on h.session_id = s.id and h.epoch = s.epoch
         where s.live and h.taken < $4::int
-          and ((s.leased_by = any($2::uuid[]) and s.sandbox_home = $3::text)
+          and ((s.leased_by = any($2::uuid[]) and ${isHome('$3')})
             or (s.id = any($5::uuid[]) and h.offered_at is not null))
           and s.state in ('idle', 'running', 'waiting_permission')
         order by s.id for update of s

@@ -33,6 +33,16 @@ export interface ClaimedSession extends Lease {
   readonly failures: number;
 }
 
+/** Characters of the id that a home begins with, and of what stands between it and the path. */
+const homeIdLength = 37;
+
+/** SQL: whether the files of the session `s` lie at this home. The release before knew it by its path alone. */
+export const isHome = (home: string): string =>
+  `s.sandbox_home in (${home}::text, substr(${home}::text, ${homeIdLength + 1}))`;
+
+/** The same of a session that was read. */
+export const isAtHome = (of: string | null, home: string): boolean => of === home || of === home.slice(homeIdLength);
+
 /** SQL: of a session `s` that was just claimed. */
 export const claimedColumns = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
   s.event_id as "eventId", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs",

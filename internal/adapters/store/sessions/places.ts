@@ -7,7 +7,7 @@
 import type { Harness } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
 import { silentAfterSeconds } from '../operations/peers.ts';
-import { type ClaimedSession, claimedColumns, type Lease, leaseText } from './hosts.ts';
+import { type ClaimedSession, claimedColumns, isHome, type Lease, leaseText } from './hosts.ts';
 import { storable } from '../schema/text.ts';
 
 const waitingStates = `('queued', 'suspended', 'idle')`;
@@ -73,7 +73,7 @@ const homeFirstSeconds = 10;
 
 // $1 harnesses, $2 now, $3 home
 const ready = rankedSql(`r.spec ->> 'harness' = any($1::text[]) and coalesce(s.retry_at <= $2::timestamptz, true)
-       and (s.state <> 'idle' or s.sandbox_home is null or s.sandbox_home = $3::text
+       and (s.state <> 'idle' or s.sandbox_home is null or ${isHome('$3')}
          or (select m.at from svc.messages m where m.session_id = s.id and m.seq = p.since)
             < $2::timestamptz - make_interval(secs => ${homeFirstSeconds}))`);
 
