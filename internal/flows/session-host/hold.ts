@@ -8,7 +8,7 @@ import { endHold, type OfferedSession, putHold } from '../../adapters/store/sess
 import { within } from '../../base/waits.ts';
 import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import type { EdgeAuthority } from '../ports.ts';
-import type { Launched, Launching } from './launching.ts';
+import { type Launched, type Launching, leftToOthersMs, untilStop } from './launching.ts';
 import { answers, keepWork } from './snapshots.ts';
 
 /** Sealed: nearly all of it is secret. */
@@ -90,7 +90,7 @@ const leavingsMs = 15_000;
 
 /** From here on the position of the transcript is written with it. */
 export function keepHeld(
-  { ctx, session, progress, transcript, stops }: Launching,
+  { ctx, session, progress, transcript, stops, signal }: Launching,
   { process, sandbox, results, project }: HoldOf,
 ): Pick<Launched, 'leave'> {
   progress.keep((out) => process.lasting?.release(out));
@@ -106,7 +106,7 @@ export function keepHeld(
     const { sessionId } = session;
     if (!isHeard) ctx.runtime.log.warn({ sessionId, reason: 'its sandbox says nothing' }, 'session.leavings_not_kept');
     else if (progress.cursor().unclean) return false;
-    else await within(keepLeavings(), leavingsMs);
+    else await within(untilStop(keepLeavings(), signal, leftToOthersMs.work), leavingsMs);
     await transcript.flush();
     const isClean = !progress.cursor().unclean;
     if (isHeard && !isClean) return false;

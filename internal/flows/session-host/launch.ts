@@ -25,7 +25,16 @@ import { channelPorts } from './channels.ts';
 import { converse, starter } from './converse.ts';
 import { systemPromptOf } from './environment.ts';
 import { holdSession } from './hold.ts';
-import { awaitEnd, givenUpMs, type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
+import {
+  awaitEnd,
+  givenUpMs,
+  leftToOthersMs,
+  untilStop,
+  type Launched,
+  type Launching,
+  type LaunchRequest,
+  launchOrStop,
+} from './launching.ts';
 import { artifactsPath, ResultCollector } from './result-collector.ts';
 import { missingKey } from './model-keys.ts';
 import { placeOf } from './place.ts';
@@ -89,7 +98,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   signal.throwIfAborted();
   const results = new ResultCollector(ctx, { session, sandbox, mounts: spec.mounts, mask });
   const keepWork = keptAtEnd(of, { project, sandbox });
-  of.stops.push(() => (of.progress.isStopped ? undefined : results.now()));
+  of.stops.push(() => (of.progress.isStopped ? undefined : untilStop(results.now(), signal, leftToOthersMs.leavings)));
   ports.places.set(session.sessionId, placeOf({ ...stage, cwd, mask }));
   of.stops.push(() => void ports.places.delete(session.sessionId));
   failpoint('session.provisioned');

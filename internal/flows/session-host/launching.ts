@@ -66,6 +66,29 @@ export async function awaitEnd(ending: Promise<void>, signal: AbortSignal, ms: n
   });
 }
 
+/** Why what runs here ends where the daemon stops: by when all of it is to be over, by the steady clock. */
+export class DaemonStops extends Error {
+  readonly until: number;
+
+  constructor(until: number) {
+    super('the daemon stops');
+    this.until = until;
+  }
+}
+
+/** Of the time of a stop, what is left to others: by what a session leaves, and by its work. */
+export const leftToOthersMs = { leavings: 8_000, work: 1_000 } as const;
+
+/** Waits for what is kept of a session; where its daemon stops, until so much of that time is left, and it goes on by itself. */
+export async function untilStop(keeping: Promise<void>, signal: AbortSignal, leftMs: number): Promise<void> {
+  await unlessAborted(keeping, signal).catch(async (error: unknown) => {
+    if (!signal.aborted) throw error;
+    const { reason } = signal;
+    if (!(reason instanceof DaemonStops)) return keeping;
+    await within(keeping, Math.max(0, reason.until - leftMs - performance.now()));
+  });
+}
+
 /** What `bring` gives; all that it has opened is closed where it throws, and by `down`. */
 export async function launchOrStop(
   ctx: FlowContext,

@@ -17,7 +17,16 @@ import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { killMs } from './converse.ts';
 import { keepHeld, openHold } from './hold.ts';
-import { awaitEnd, givenUpMs, type Launched, type Launching, type LaunchRequest, launchOrStop } from './launching.ts';
+import {
+  awaitEnd,
+  givenUpMs,
+  leftToOthersMs,
+  untilStop,
+  type Launched,
+  type Launching,
+  type LaunchRequest,
+  launchOrStop,
+} from './launching.ts';
 import { ResultCollector } from './result-collector.ts';
 import { modelOf } from './model.ts';
 import { networkOf } from './network.ts';
@@ -112,7 +121,7 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
   await watchWire(ctx, session, sandbox);
   const results = new ResultCollector(ctx, { session, sandbox, mounts: facts.spec.mounts, mask });
   const keepWork = keptAtEnd(of, { project: facts.project, sandbox });
-  stops.push(() => (progress.isStopped ? undefined : results.now()));
+  stops.push(() => (progress.isStopped ? undefined : untilStop(results.now(), signal, leftToOthersMs.leavings)));
   ports.places.set(session.sessionId, placeOf({ ...ways, sandbox, cwd: held.cwd, mask }));
   stops.push(() => void ports.places.delete(session.sessionId));
   const leave = keepHeld(of, { project: facts.project, sandbox, process, results });

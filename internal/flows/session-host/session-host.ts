@@ -38,6 +38,8 @@ const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 20_000
 const toldMs = 25;
 /** A host that could not renew for so long lets go before another one may begin. */
 const renewedWithinMs = (leaseSeconds - 4) * 1_000;
+/** How long a stop takes over what its sessions leave: other parts of the daemon stop behind it, and all of them have 25 s. */
+const drainMs = 20_000;
 /** Claims of one turn; a host that comes up to a long queue shares it with the others. */
 const claimMax = 8;
 /** Of those that wait, so many are looked at when places are asked back; and of those that others have let go of. */
@@ -104,6 +106,7 @@ export class SessionHost {
   }
 
   async #drain(): Promise<void> {
+    const until = performance.now() + drainMs;
     this.#stop.abort();
     this.#wake.fire();
     this.#over.fire();
@@ -111,7 +114,7 @@ export class SessionHost {
     clearTimeout(this.#putOff);
     await Promise.all(this.#loops);
     const left = [...this.#running.values()];
-    for (const one of left) one.drain();
+    for (const one of left) one.drain(until);
     // Their leases are renewed until then: what they leave may take longer to keep than one lasts.
     await Promise.all(left.map((one) => one.ended));
     this.#left.abort();

@@ -30,7 +30,7 @@ import { pipeThrough } from '../../base/through.ts';
 import { unlessAborted, within } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
-import type { Launching } from './launching.ts';
+import { type Launching, leftToOthersMs, untilStop } from './launching.ts';
 import { PieceSpool } from './piece-spool.ts';
 
 const pieceBytes = 1024 * 1024;
@@ -107,7 +107,8 @@ export function keptAtEnd(
     if (!isKept || !keepsWork(ctx)) return;
     const { sessionId } = session;
     const isHeard = await answers(of.sandbox);
-    if (isHeard) await keepWork(ctx, { ...of, session, isLast: signal.aborted });
+    const keep = () => keepWork(ctx, { ...of, session, isLast: signal.aborted });
+    if (isHeard) await untilStop(keep(), signal, leftToOthersMs.work);
     else ctx.runtime.log.warn({ sessionId, reason: 'its sandbox says nothing' }, 'session.work_not_kept');
   });
   return () => void (isKept = true);

@@ -32,7 +32,7 @@ import { Capped } from './channels.ts';
 import { withRetry } from '../with-retry.ts';
 import { Parked, withLaunchInHand } from './in-hand.ts';
 import { failureText, launch, ProgramMissing } from './launch.ts';
-import { awaitEnd, givenUpMs, type Launched, type LaunchRequest } from './launching.ts';
+import { awaitEnd, DaemonStops, givenUpMs, type Launched, type LaunchRequest } from './launching.ts';
 import { noteOf } from './spans.ts';
 import { TakeOverRefused, resumeLaunch, type ResumedLaunch } from './resume-launch.ts';
 
@@ -51,8 +51,8 @@ export interface Running {
   wake(): void;
   /** The lease is gone. */
   lose(): void;
-  /** The daemon stops. */
-  drain(): void;
+  /** The daemon stops, and wants all of it over by then, by the steady clock. */
+  drain(until: number): void;
   readonly projectId: string;
   /** How long it has been between two turns with nothing to hear and no program of a person beside it; undefined: it is not. */
   restsForMs(): number | undefined;
@@ -130,9 +130,9 @@ export class Supervisor {
         // Its conversation may be waiting for a database that does not answer: what runs does not wait for that.
         void this.#leave(session, hold);
       },
-      drain: () => {
+      drain: (until) => {
         stop.abort();
-        launching.abort(new Error('the daemon stops'));
+        launching.abort(new DaemonStops(until));
       },
       ended,
     };
