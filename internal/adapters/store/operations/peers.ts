@@ -1,5 +1,6 @@
 // svc.daemons as one daemon looks for another: those that run sessions and say where they are reached.
 
+import { homeOf } from '../sessions/hosts.ts';
 import type { Sql } from '../store.ts';
 
 export interface Peer {
@@ -60,7 +61,7 @@ export interface SandboxSession {
 export async function sandboxSessions(sql: Sql, ids: readonly string[]): Promise<ReadonlyMap<string, SandboxSession>> {
   if (ids.length === 0) return new Map();
   const { rows } = await sql.query<SandboxSession>(
-    `select s.id, s.agent, p.slug as project, o.slug as org, s.state, s.live, s.sandbox_home as home, s.sandbox
+    `select s.id, s.agent, p.slug as project, o.slug as org, s.state, s.live, ${homeOf} as home, s.sandbox
        from svc.sessions s
        join svc.projects p on p.id = s.project_id join svc.orgs o on o.id = p.org_id where s.id = any($1::uuid[])`,
     [ids],

@@ -3,7 +3,7 @@
 // any more; the cursor stands with the lines of the transcript that it tells of (`appendTranscript`).
 
 import type { Sql } from '../store.ts';
-import { type ClaimedSession, claimedColumns, isHome, type Lease, leaseText } from './hosts.ts';
+import { atHome, type ClaimedSession, claimedColumns, isHome, type Lease, leaseText } from './hosts.ts';
 
 /** Bytes are of the harness's output and input since it was started. */
 export interface HoldCursor {
@@ -152,7 +152,7 @@ export async function takeOverSessions(
         order by s.id for update of s
      ), claimed as (
        update svc.sessions s set epoch = s.epoch + 1, leased_by = $1::uuid, lease_until = 'infinity', state = due.state,
-           sandbox_home = $3::text
+           ${atHome('$3')}
          from due where s.id = due.id returning ${claimedColumns}, s.state
      ), leased as (${leaseText('claimed', '$1')}),
      asked as (

@@ -33,12 +33,24 @@ export interface ClaimedSession extends Lease {
   readonly failures: number;
 }
 
+// A home is the id of a data directory, a blank, and its path. They are kept apart, since the release before knows a home by its
+// path alone: it finds its own again, and what it wrote has no id.
+
 /** Characters of the id that a home begins with, and of what stands between it and the path. */
 const homeIdLength = 37;
+const homePath = (home: string): string => `substr(${home}::text, ${homeIdLength + 1})`;
+const homeId = (home: string): string => `left(${home}::text, ${homeIdLength - 1})::uuid`;
 
-/** SQL: whether the files of the session `s` lie at this home. The release before knew it by its path alone. */
+/** SQL: whether the files of the session `s` lie at this home. */
 export const isHome = (home: string): string =>
-  `s.sandbox_home in (${home}::text, substr(${home}::text, ${homeIdLength + 1}))`;
+  `(s.sandbox_home = ${homePath(home)} and coalesce(s.sandbox_home_id = ${homeId(home)}, true))`;
+
+/** SQL: has the files of a session lie at this home; where it is null they lie where they lay. */
+export const atHome = (home: string): string =>
+  `sandbox_home = coalesce(${homePath(home)}, sandbox_home), sandbox_home_id = coalesce(${homeId(home)}, sandbox_home_id)`;
+
+/** SQL: the home of the session `s`; of what the release before has written its path alone. */
+export const homeOf = `coalesce(s.sandbox_home_id || ' ', '') || s.sandbox_home`;
 
 /** The same of a session that was read. */
 export const isAtHome = (of: string | null, home: string): boolean => of === home || of === home.slice(homeIdLength);
@@ -46,7 +58,7 @@ export const isAtHome = (of: string | null, home: string): boolean => of === hom
 /** SQL: of a session `s` that was just claimed. */
 export const claimedColumns = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
   s.event_id as "eventId", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs",
-  s.harness_session as "harnessSession", s.recap_due as "recapDue", s.sandbox_home as "sandboxHome", s.failures`;
+  s.harness_session as "harnessSession", s.recap_due as "recapDue", ${homeOf} as "sandboxHome", s.failures`;
 
 /** SQL that writes the leases of sessions just claimed, of the daemon `by`. `from` names rows with sessionId and epoch. */
 export const leaseText = (from: string, by: string): string => `
@@ -240,7 +252,7 @@ export async function moveSession(
   const { rowCount } = await sql.query(
     `update svc.sessions set state = $4::text, reason = case when $5::boolean then $6::text else reason end,
          harness_session = coalesce($7::text, harness_session), sandbox = coalesce($8::jsonb, sandbox),
-         sandbox_home = coalesce($9::text, sandbox_home), token_hash = coalesce($10::bytea, token_hash),
+         ${atHome('$9')}, token_hash = coalesce($10::bytea, token_hash),
          recap_due = coalesce($11::boolean, recap_due)
        where id = $1::uuid and epoch = $2::bigint and live and state = any($3::text[])`,
     [
@@ -263,10 +275,10 @@ export async function moveSession(
 
 /** Before a sandbox is made in place of one that is gone: until it stands, there is none. */
 export async function forgetSandbox(sql: Sql, lease: Lease): Promise<void> {
-  await sql.query('update svc.sessions set sandbox_home = null where id = $1::uuid and epoch = $2::bigint and live', [
-    lease.sessionId,
-    lease.epoch,
-  ]);
+  await sql.query(
+    'update svc.sessions set sandbox_home = null, sandbox_home_id = null where id = $1::uuid and epoch = $2::bigint and live',
+    [lease.sessionId, lease.epoch],
+  );
 }
 
 /**
