@@ -20,11 +20,11 @@ export interface RawTreeEntry {
   readonly padded: boolean;
 }
 
-/** Entries of a tree as they stand, names unjudged. Throws `corrupt` where the bytes are no tree. */
-export function parseTree(bytes: Buffer): RawTreeEntry[] {
+/** The first entries of a tree as they stand, at most so many, names unjudged. Throws `corrupt` where the bytes are no tree. */
+export function parseTree(bytes: Buffer, most = Infinity): RawTreeEntry[] {
   const entries: RawTreeEntry[] = [];
   let at = 0;
-  while (at < bytes.length) {
+  while (at < bytes.length && entries.length < most) {
     const space = bytes.indexOf(0x20, at);
     const nul = space < 0 ? -1 : bytes.indexOf(0, space + 1);
     if (space < 0 || space - at > 7 || nul < 0 || nul + 21 > bytes.length) throw badTree();

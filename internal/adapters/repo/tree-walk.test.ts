@@ -99,6 +99,15 @@ test('git control files other than .git itself are ordinary files', () => {
   );
 });
 
+test('of a directory that holds more than may be taken no more is looked at than that', () => {
+  const names = Array.from({ length: 6_001 }, (_, n) => String(n).padStart(5, '0'));
+  const many = raw(...names.map((name) => ['100644', name] as const));
+  // In eight mebibytes, a quarter of a million: to look at each takes longer than the event loop may stand still.
+  assert.throws(() => walk(Buffer.concat([many, raw(['100644', '..'])])), condition('too-large', /5000 files/));
+  const dirs = raw(...names.map((name) => ['40000', name] as const));
+  assert.throws(() => walk(Buffer.concat([dirs, raw(['100644', '..'])])), condition('too-large', /1000 directories/));
+});
+
 test('a tree that names a billion files through ten trees is refused in no time', () => {
   const trees = new Map<string, Buffer>();
   let oid = blob;

@@ -63,7 +63,8 @@ export function walkTree(
       missing.push(dir.oid);
       continue;
     }
-    const entries = strictEntries(tree, dir.path);
+    // One more than the bounds together says that there are more than one of them.
+    const entries = strictEntries(tree, dir.path, caps.files + caps.dirs + 1);
     findings.push(
       ...nameFindings(
         dir.path,
@@ -87,10 +88,10 @@ export function walkTree(
   return { files, findings, missing };
 }
 
-function strictEntries(tree: Buffer, path: string) {
+function strictEntries(tree: Buffer, path: string, most: number) {
   const seen = new Set<string>();
   let last: { name: Buffer; dir: boolean } | null = null;
-  return parseTree(tree).map((entry) => {
+  return parseTree(tree, most).map((entry) => {
     const name = decodeName(entry.name);
     if (name === null) throw hostile(path, entry, 'it is not UTF-8');
     const fault = nameFault(name);
