@@ -59,8 +59,14 @@ export const gardener = ({ harness }: Service, more: object = {}): object => ({
 
 export const told = ({ said }: View): string => said.map(({ text }) => text).join('\n');
 export const isIdle = (view: View): boolean => view.state === 'idle' && Number(view.body['inbox']?.['pending']) === 0;
-export const answered = (text: string) => (view: View) =>
-  isIdle(view) && view.said.some((one) => one.role === 'assistant' && one.text.includes(text));
+/** What it said since it was spoken to last: it grows as it comes, in rows that end anywhere. */
+export const lastSaid = ({ said }: View): string =>
+  said
+    .slice(said.findLastIndex(({ role }) => role === 'user') + 1)
+    .filter(({ role, kind }) => role === 'assistant' && kind === 'text')
+    .map(({ text }) => text)
+    .join('');
+export const answered = (text: string) => (view: View) => isIdle(view) && lastSaid(view).includes(text);
 
 export const say = async ({ service, session }: Scenario, text: string): Promise<void> => {
   const { status, body } = await service.api('POST', `P/sessions/${session}/messages`, { text });
