@@ -22,9 +22,9 @@ import {
   oldFetchRequest,
   parseAdvertisement,
   parseLsRefs,
-  readPkts,
   type RemoteRef,
 } from './protocol.ts';
+import { readPkts } from './pkt-stream.ts';
 
 const maxRedirects = 3;
 const discovery = '/info/refs?service=git-upload-pack';

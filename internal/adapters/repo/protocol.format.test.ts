@@ -13,8 +13,8 @@ import {
   parseLsRefs,
   type Pkt,
   PktDecoder,
-  readPkts,
 } from './protocol.ts';
+import { readPkts } from './pkt-stream.ts';
 import { condition } from './test-support.ts';
 
 const oid = 'a'.repeat(40);
@@ -196,3 +196,18 @@ function frames(bytes: Buffer): string[] {
     .push(bytes)
     .map((pkt: Pkt) => (pkt.kind === 'data' ? pkt.payload.toString().trim() : `<${pkt.kind}>`));
 }
+
+test('very many frames that come at once leave turns to everybody else', async () => {
+  const chunks = chunksOf(...Array.from({ length: 8 }, () => Buffer.alloc(65_536, '0004')));
+  let [turns, isOver] = [0, false];
+  const turn = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  let frames = 0;
+  for await (const _frame of readPkts(chunks)) frames += 1;
+  isOver = true;
+  assert.equal(frames, 131_072);
+  assert.ok(turns > 20, `${turns} turns`);
+});

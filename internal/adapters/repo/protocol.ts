@@ -51,13 +51,6 @@ export class PktDecoder {
   }
 }
 
-/** All frames of a stream, in order. */
-export async function* readPkts(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Pkt> {
-  const decoder = new PktDecoder();
-  for await (const chunk of chunks) yield* decoder.push(chunk);
-  decoder.finish();
-}
-
 function pktLength(bytes: Buffer, at: number): number {
   let length = 0;
   for (let index = at; index < at + 4; index += 1) {
