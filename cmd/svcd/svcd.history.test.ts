@@ -208,7 +208,7 @@ async function thingsOf(): Promise<Lists> {
 /** Statements that are asked to count what there is, and say so in the reference. */
 const counting = [
   // `counts=true`: the true number of a filtered list, which a page asks for behind its first rows.
-  /^select count\(\*\)::int as n from svc\.(events e|reconciles|agents|audit where org_id = |sessions where project_id = \$1::uuid and \(\$2)/,
+  /^select count\(\*\)::int as n from svc\.(events e|reconciles|agents|audit where org_id = |sessions where project_id = \$1::uuid and \(\$2|notices|messages|calls|usage_sessions u)/,
   // The events of the last hour by minute, at most 100,000 of them: as many as the hour had.
   /from counted where received_at >= /,
   // The page of one session: how many messages and turns it has had.

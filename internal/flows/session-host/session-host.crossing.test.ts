@@ -25,7 +25,13 @@ async function hosted(agent: string): Promise<Lease> {
   const { status, body } = await daemon.api('POST', `P/agents/${agent}/sessions`, { message: 'Begin' });
   assert.equal(status, 201, JSON.stringify(body));
   const { db } = daemon.ctx;
-  const asks = { daemonId: randomUUID(), harnesses: ['harness-a'], home: '/here', limit: 1, now: new Date() } as const;
+  const asks = {
+    daemonId: randomUUID(),
+    harnesses: ['harness-a'],
+    home: `${randomUUID()} /here`,
+    limit: 1,
+    now: new Date(),
+  } as const;
   const [lease] = await claimSessions(db, asks);
   assert.equal(lease?.sessionId, body['id']);
   assert.ok(lease !== undefined && (await moveSession(db, lease, ['provisioning'], 'idle')));

@@ -43,7 +43,7 @@ async function queue(count: number): Promise<void> {
   );
 }
 const claim = (daemonId: string, limit = 1_000): Promise<Lease[]> =>
-  claimSessions(t.db, { daemonId, harnesses: ['harness-a'], home: '/here', limit, now: new Date() });
+  claimSessions(t.db, { daemonId, harnesses: ['harness-a'], home: `${randomUUID()} /here`, limit, now: new Date() });
 /** A daemon of the release before: its lease stands on the session alone. */
 async function claimAsBefore(daemonId: string, seconds: number): Promise<string> {
   await queue(1);
@@ -238,7 +238,7 @@ test('a session that is taken over keeps its place: a project holds neither more
   const perProject = 2;
   const claimFew = (daemonId: string) =>
     claimSessions(t.db, {
-      ...{ daemonId, perProject, harnesses: ['harness-a'], home: '/there', limit: 10, now: new Date() },
+      ...{ daemonId, perProject, harnesses: ['harness-a'], home: `${randomUUID()} /there`, limit: 10, now: new Date() },
     });
   const offered = await claimFew(first);
   assert.equal(offered.length, perProject);
@@ -251,7 +251,7 @@ test('a session that is taken over keeps its place: a project holds neither more
   }
   assert.deepEqual(await claimFew(other), [], 'nobody gets the place of a turn that runs in its box');
   const ids = offered.map(({ sessionId }) => sessionId);
-  const taken = await takeOverSessions(t.db, { daemonId: other, home: '/there', offered: ids });
+  const taken = await takeOverSessions(t.db, { daemonId: other, home: `${randomUUID()} /there`, offered: ids });
   assert.deepEqual(taken.map(({ sessionId }) => sessionId).toSorted(), ids.toSorted());
   assert.deepEqual(await claimFew(other), [], 'nor when another daemon has gone on with it');
   await t.db.query('delete from svc.sessions where id = $1::uuid', [ids[0]]);
