@@ -45,15 +45,15 @@ const homeId = (home: string): string => `left(${home}::text, ${homeIdLength - 1
 export const isHome = (home: string): string =>
   `(s.sandbox_home = ${homePath(home)} and coalesce(s.sandbox_home_id = ${homeId(home)}, true))`;
 
+/** The same of a session that was read. */
+export const isAtHome = (of: string | null, home: string): boolean => of === home || of === home.slice(homeIdLength);
+
 /** SQL: has the files of a session lie at this home; where it is null they lie where they lay. */
 export const atHome = (home: string): string =>
   `sandbox_home = coalesce(${homePath(home)}, sandbox_home), sandbox_home_id = coalesce(${homeId(home)}, sandbox_home_id)`;
 
 /** SQL: the home of the session `s`; of what the release before has written its path alone. */
 export const homeOf = `coalesce(s.sandbox_home_id || ' ', '') || s.sandbox_home`;
-
-/** The same of a session that was read. */
-export const isAtHome = (of: string | null, home: string): boolean => of === home || of === home.slice(homeIdLength);
 
 /** SQL: of a session `s` that was just claimed. */
 export const claimedColumns = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
