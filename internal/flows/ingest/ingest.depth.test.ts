@@ -10,7 +10,12 @@ const depthOf = (value: unknown): number =>
 it('the levels of any JSON are counted as they nest, whatever its texts hold', () => {
   const text = fc.string({ unit: fc.constantFrom('{', '[', '"', '\\', '}', ']', 'a') });
   const { value } = fc.letrec((tie) => ({
-    value: fc.oneof({ depthSize: 'medium' }, text, fc.array(tie('value')), fc.dictionary(text, tie('value'))),
+    value: fc.oneof(
+      { depthSize: 'medium' },
+      text,
+      fc.array(tie('value'), { maxLength: 4 }),
+      fc.dictionary(text, tie('value'), { maxKeys: 4 }),
+    ),
   }));
   fc.assert(
     fc.property(value, fc.nat(12), (json, levels) => {
@@ -23,7 +28,12 @@ it('the levels of any JSON are counted as they nest, whatever its texts hold', (
 it('what JSON holds is counted by its members and elements, whatever its texts hold', () => {
   const text = fc.string({ unit: fc.constantFrom(',', '[', '"', '\\', '{', 'a') });
   const { value } = fc.letrec((tie) => ({
-    value: fc.oneof({ depthSize: 'medium' }, text, fc.array(tie('value')), fc.dictionary(text, tie('value'))),
+    value: fc.oneof(
+      { depthSize: 'medium' },
+      text,
+      fc.array(tie('value'), { maxLength: 4 }),
+      fc.dictionary(text, tie('value'), { maxKeys: 4 }),
+    ),
   }));
   const heldBy = (json: unknown): number => {
     if (typeof json !== 'object' || json === null) return 0;
