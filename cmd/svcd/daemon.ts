@@ -4,7 +4,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { checkAddresses } from '../../internal/adapters/store/schema/address.ts';
 import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
 import { lackOfRoom } from '../../internal/adapters/store/schema/room.ts';
-import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
+import { installationId, sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
 import { type Database, errorCode, isDriversWord } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
@@ -171,7 +171,7 @@ async function startParts(options: DaemonOptions, stops: Stops): Promise<Parts> 
   if (config.roles.includes('session')) {
     const models = await startModelGateway(ctx, modelSettings(config.file, config.fileDir));
     stops.add('model gateway', () => models.stop());
-    const host = await openHostPorts(config, http.url, log);
+    const host = await openHostPorts(config, http.url, log, async () => installationId(store.db));
     stops.add('sandboxes', () => host.stop());
     const git = createGitRoutes(answering, sessionSettings(config.file));
     stops.add('git proxy', () => git.stop());

@@ -190,14 +190,29 @@ async function openMirrors({ file, fileDir, dataDir }: Config, log: Runtime['log
   });
 }
 
+/** Each provider is opened when it is first asked for, and again where its engine did not answer. */
+function openedOnce(inUse: Config['sandbox'], open: (name: Config['sandbox']) => ReturnType<typeof openSandboxes>) {
+  const opening = new Map<string, ReturnType<typeof open>>();
+  const sandboxes = (name: Config['sandbox'] = inUse) => {
+    const found = opening.get(name) ?? open(name);
+    opening.set(name, found);
+    found.catch((error: unknown) => {
+      if (error instanceof EngineError && opening.get(name) === found) opening.delete(name);
+    });
+    return found;
+  };
+  return { opening, sandboxes };
+}
+
 /**
  * The ports of a host of sessions. Sandboxes are tried when the first session needs one, so that a start does not wait
- * for it; one that is asked for by name is tried at once. Throws ConfigError for one that does not work here.
+ * for it; one that is asked for by name is tried at once. `installation` reads the id of the database. Throws ConfigError for one that does not work here.
  */
 export async function openHostPorts(
   config: Config,
   url: string,
   log: Runtime['log'],
+  installation: () => Promise<string>,
 ): Promise<{ readonly ports: HostPorts; stop(): Promise<void> }> {
   const { PATH: path = defaultPath, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
   const { keys } = modelSettings(config.file, config.fileDir);
@@ -206,21 +221,14 @@ export async function openHostPorts(
   const open = (sandbox: Config['sandbox']) =>
     openSandboxes({
       dataDir: config.dataDir,
+      installation,
       sandbox,
       engineOf: (name) => (name === 'kubernetes' ? clusterOf(config, door, url) : dockerOf(config)),
       command: sessionSettings(config.file).command,
       host: { PATH: path, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS },
       privateFiles: [config.masterKeyFile, ...keyFiles],
     });
-  const opening = new Map<string, ReturnType<typeof open>>();
-  const sandboxes = (name: Config['sandbox'] = config.sandbox) => {
-    const found = opening.get(name) ?? open(name);
-    opening.set(name, found);
-    found.catch((error: unknown) => {
-      if (error instanceof EngineError && opening.get(name) === found) opening.delete(name);
-    });
-    return found;
-  };
+  const { opening, sandboxes } = openedOnce(config.sandbox, open);
   const { presets } = sandboxesSettings(config.file, config.fileDir);
   await tryNamed(config, presets, sandboxes, log);
   const caches = openSetupCaches(config, log);

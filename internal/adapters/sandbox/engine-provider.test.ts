@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineError } from '../engine/engine.ts';
-import type { Engine } from '../engine/types.ts';
+import type { BoxRef, Engine } from '../engine/types.ts';
 import { EngineProvider } from './engine-provider.ts';
 import { Layout } from './layout.ts';
 
@@ -142,6 +142,76 @@ test('what an engine that fell silent has of a session is not waited for by a la
         `${how}: ${last}`,
       );
     }
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+
+/** An engine that has boxes by their labels, and no volumes. */
+function labelled(boxes: BoxRef[]) {
+  const engine = {
+    name: 'docker',
+    list: async (installation: string, session?: string) =>
+      boxes.filter(
+        ({ owner }) => owner.installation === installation && (session === undefined || owner.session === session),
+      ),
+    volumes: async () => [],
+    removeVolume: async () => undefined,
+    destroy: async ({ uid }: BoxRef) =>
+      void boxes.splice(
+        boxes.findIndex((one) => one.uid === uid),
+        1,
+      ),
+  } as unknown as Engine;
+  const put = (installation: string): string => {
+    const session = randomUUID();
+    boxes.push({ owner: { installation, session, epoch: 1 }, name: session, uid: session, running: true });
+    return session;
+  };
+  return { engine, put, left: () => boxes.map(({ uid }) => uid) };
+}
+
+async function providerOf(engine: Engine, dir: string, installation: string): Promise<EngineProvider> {
+  const facts = { isolation: 'container', commit: null, warm: false, limits: { memory: null, cpu: null } };
+  const layout = await Layout.open(dir);
+  const options = { engine, facts, layout, installation, fence: 'preferred', isLocal: true, privateFiles: [] };
+  return new EngineProvider(options as unknown as ConstructorParameters<typeof EngineProvider>[0]);
+}
+
+const nobodys = async (): Promise<Set<string>> => new Set();
+const unexpected = (id: string, error: unknown): void => assert.fail(`${id}: ${String(error)}`);
+
+test('installations of two databases whose data directories have one path leave each other’s boxes alone', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-boxes-'));
+  try {
+    const { engine, put, left } = labelled([]);
+    const one = await providerOf(engine, dir, randomUUID());
+    const other = await providerOf(engine, dir, randomUUID());
+    const [ours, theirs] = [put(one.installation), put(other.installation)];
+    assert.deepEqual(await one.list(), [{ id: ours, running: true }]);
+    assert.deepEqual(await one.reap(nobodys, unexpected), [ours]);
+    assert.deepEqual(left(), [theirs]);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+
+test('a box that an earlier version has left, by the path alone, is that of whose files lie there', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-boxes-'));
+  try {
+    const { engine, put, left } = labelled([]);
+    const { tag, ...layout } = await Layout.open(dir).then((opened) => ({
+      tag: opened.tag,
+      at: opened.at.bind(opened),
+    }));
+    const provider = await providerOf(engine, dir, randomUUID());
+    const [here, elsewhere] = [put(tag), put(tag)];
+    await layout.at(here).make();
+    await layout.at(here).write({ version: 1, spec: { id: here, image: 'any' }, mounts: [] });
+    assert.deepEqual(await provider.list(), [{ id: here, running: true }]);
+    assert.equal(await provider.holds(here, { uid: here, secret: '' }), true);
+    assert.deepEqual(await provider.reap(nobodys, unexpected), [here]);
+    assert.deepEqual(left(), [elsewhere]);
   } finally {
     await rm(dir, { recursive: true });
   }

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
+import { sha256 } from '../../base/hash.ts';
 import { unlessAborted, within } from '../../base/waits.ts';
 import { Fault } from '../../domain/fault.ts';
 import { eachRemoved } from './each-removed.ts';
@@ -49,6 +50,8 @@ export interface EngineProviderOptions {
   readonly engine: Engine;
   readonly facts: EngineFacts;
   readonly layout: Layout;
+  /** The id of the daemon's database; absent: there is none, and labels are made of the data directory's path alone. */
+  readonly installation?: string;
   /** `required`: a launch fails where anything but the channels is reached from inside. */
   readonly fence: 'preferred' | 'required';
   /** True where the engine sees this machine's files, so that a harness's program can be shown in a box. */
@@ -71,12 +74,20 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   readonly fence: 'preferred' | 'required';
   readonly lostSeconds: number;
   readonly door: WireDoor | undefined;
+  /**
+   * Of this data directory and its database: installations of several databases may share an engine, and paths with it, as
+   * containers do. What an earlier version has left has a label of the path alone (`#former`), which another database's may have too.
+   */
+  readonly installation: string;
+  readonly #former: string;
   readonly #options: EngineProviderOptions;
   readonly #open = new Map<string, EngineSandbox>();
 
   constructor(options: EngineProviderOptions) {
-    const { engine, facts } = options;
+    const { engine, facts, layout, installation } = options;
     this.#options = options;
+    this.#former = layout.tag;
+    this.installation = installation === undefined ? layout.tag : sha256(`${installation} ${layout.root}`).slice(0, 16);
     this.engine = engine;
     this.fence = options.fence;
     this.lostSeconds = options.lostSeconds ?? 60;
@@ -95,11 +106,6 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     };
   }
 
-  /** Of this data directory. */
-  get installation(): string {
-    return this.#options.layout.tag;
-  }
-
   async create(spec: SandboxSpec, watch: SandboxWatch = {}): Promise<Sandbox> {
     checkBox(spec);
     const files = this.#options.layout.at(spec.id);
@@ -112,7 +118,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     const files = this.#options.layout.at(id);
     const record = await files.read();
     await this.#endStale(id, record, watch);
-    const { installation = this.installation } = record ?? {};
+    const { installation = this.#former } = record ?? {};
     if (record === null || !(await wanted(this.engine.hasVolume(installation, id), watch))) return null;
     const before = record.spec.epoch ?? 0;
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
@@ -129,11 +135,15 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     held: HeldSandbox,
     program: LastingProgram & Pick<SandboxWatch, 'signal'> & { prepare(sandbox: Sandbox): Promise<void> },
   ): Promise<TakenOver | null> {
-    const { secret, installation = this.installation } = held;
+    const { secret, installation = this.#former } = held;
     const files = this.#options.layout.at(id);
     let record = await files.read();
     const box = await wanted(this.#boxOf(id, held), program);
-    if (held.spec !== undefined && box !== undefined && installation !== (record?.installation ?? this.installation)) {
+    if (
+      held.spec !== undefined &&
+      box !== undefined &&
+      (record === null || installation !== this.#installationOf(record))
+    ) {
       record = { version: 1, spec: held.spec, mounts: [], installation };
       await files.make();
       await files.write(record);
@@ -248,25 +258,29 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return [...new Set([...own, ...volumes, ...sessions])].toSorted();
   }
 
-  /** Those of this data directory, and those that were taken over from others. */
+  /** Those of this data directory and its database, and those of sandboxes that have another label: taken over, or of an earlier version. */
   async #boxes(): Promise<BoxRef[]> {
     const { layout } = this.#options;
     const boxes = [...(await this.engine.list(this.installation))];
     for (const id of await layout.ids()) {
-      const { installation } = (await layout.at(id).read()) ?? {};
-      if (installation !== undefined) boxes.push(...(await this.engine.list(installation, id)));
+      const record = await layout.at(id).read();
+      const installation = record === null ? this.installation : this.#installationOf(record);
+      if (installation !== this.installation) boxes.push(...(await this.engine.list(installation, id)));
     }
     return boxes;
   }
 
-  async #boxOf(id: string, { uid, installation = this.installation }: HeldSandbox): Promise<BoxRef | undefined> {
+  async #boxOf(id: string, { uid, installation = this.#former }: HeldSandbox): Promise<BoxRef | undefined> {
     return (await this.engine.list(installation, id)).find((one) => one.uid === uid && one.running);
   }
 
   /** The labels under which a sandbox may have boxes and a volume. */
   #installations(record: SandboxRecord | null): readonly string[] {
-    const { installation } = record ?? {};
-    return installation === undefined ? [this.installation] : [this.installation, installation];
+    return [...new Set([this.installation, ...(record === null ? [] : [this.#installationOf(record)])])];
+  }
+
+  #installationOf({ installation = this.#former }: SandboxRecord): string {
+    return installation;
   }
 
   async #endStale(id: string, record: SandboxRecord | null, watch: SandboxWatch = {}): Promise<void> {
@@ -297,8 +311,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
       throw new Fault('unprocessable', 'preset-image', 'The sandbox has no image: set sandboxes.presets.<name>.image');
     }
     for (const { name } of spec.channels ?? []) files.socket(name);
-    const isForeign = installation !== this.installation;
-    await files.write({ version: 1, spec, mounts: [], ...(isForeign && { installation }) });
+    await files.write({ version: 1, spec, mounts: [], installation });
     watch.onStage?.('pulling');
     const resolved = await this.engine.resolve(image, watch.signal);
     const secret = randomBytes(32).toString('base64url');

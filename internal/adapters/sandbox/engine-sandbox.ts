@@ -57,7 +57,7 @@ export interface EngineOwner {
 export interface EngineSandboxOf {
   readonly spec: SandboxSpec;
   readonly files: SandboxFiles;
-  /** The data directory whose label its box and volume have. */
+  /** The label of its box and volume. */
   readonly installation: string;
   readonly resolved: ResolvedImage;
   /** Nothing of it was there before. */

@@ -37,7 +37,7 @@ export interface SandboxRecord {
   readonly version: 1;
   readonly spec: SandboxSpec;
   readonly mounts: readonly PlacedMount[];
-  /** The data directory whose label its box and volume have, where it was taken over from another one. */
+  /** The label of its box and volume; absent in what an earlier version has left, whose label is of the data directory's path alone. */
   readonly installation?: string;
 }
 

@@ -67,6 +67,8 @@ export interface EngineChoice {
 
 export interface SandboxSettings {
   readonly dataDir: string;
+  /** Reads the id of the daemon's database, which labels on an engine are made of; absent: there is none. */
+  readonly installation?: () => Promise<string>;
   /** Of SVC_SANDBOX=docker and the like; undefined: none is configured. */
   readonly engineOf?: (name: SandboxName) => EngineChoice | undefined;
   /** SVC_SANDBOX. */
@@ -130,7 +132,9 @@ async function openEngine(
     });
   }
   const privateFiles = settings.privateFiles ?? [];
-  const provider = new EngineProvider({ engine, facts, layout, privateFiles, ...more });
+  const installation = await settings.installation?.();
+  const labels = installation !== undefined && { installation };
+  const provider = new EngineProvider({ engine, facts, layout, privateFiles, ...labels, ...more });
   const { memory, cpu } = facts.limits;
   const unlimited = [memory, cpu].filter((why) => why !== null).join(' and ');
   const resources = unlimited === '' ? `enforced by ${facts.version}` : `not enforced: ${unlimited}`;

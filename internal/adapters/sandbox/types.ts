@@ -140,7 +140,7 @@ export interface LastingProgram {
 export interface HeldSandbox {
   readonly uid: string;
   readonly secret: string;
-  /** The data directory whose label it has, and what it was made from; absent in what an earlier version has left. */
+  /** The label of its box, and what it was made from; absent in what an earlier version has left. */
   readonly installation?: string;
   readonly spec?: SandboxSpec;
 }

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -159,6 +159,23 @@ for (const name of ['docker', 'podman'] as const) {
       );
       await archived(back.api, session);
       await back.daemon.kill('SIGTERM');
+    });
+
+    it('go on at a daemon whose data directory has the path of theirs and is another one, as that of another pod', async (t) => {
+      const first = await start(t);
+      const session = await beginWorker(first.api, '!say ready.');
+      const box = await stream(first.api, session, boxesOf);
+      await first.daemon.kill('SIGTERM');
+      const { dataDir } = first.daemon;
+      await rename(dataDir, `${dataDir}.of-the-first`);
+      await mkdir(dataDir);
+      const { api, daemon } = await start(t);
+      await atRest(api, session, 'after.');
+      assert.match(daemon.stderr(), /session\.taken_up/);
+      assert.equal(await saidIn(api, session), `ready.${streamed}after.`);
+      await wentThrough(api, session, { boxesOf, box });
+      await archived(api, session);
+      await daemon.kill('SIGTERM');
     });
 
     it('end their turn while nobody is there, and that is told when their daemon is back', async (t) => {

@@ -84,6 +84,7 @@ const stays: { readonly [table: string]: string } = {
   external_identities: perThing,
   generated_resource_users: perThing,
   generated_resources: perThing,
+  installation: 'one row: what the database is called',
   key_rotations: perAct,
   key_versions: perAct,
   migrations: 'one row for each file of the release',

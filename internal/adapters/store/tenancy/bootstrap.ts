@@ -55,6 +55,15 @@ export async function insertRecoveredToken(
   return rows[0];
 }
 
+/** The id of this database, as a UUID: the same for as long as it lives, and kept by its backups. */
+export async function installationId(sql: Sql): Promise<string> {
+  const { rows } = await sql.query<{ id: string }>('select id from svc.installation');
+  const [row] = rows;
+  if (row === undefined)
+    throw new Error('svc.installation has no row: the database is not what its migrations made of it');
+  return row.id;
+}
+
 /** Versions of the master key that something stored needs, in order. */
 export async function sealedVersions(sql: Sql): Promise<number[]> {
   const { rows } = await sql.query<{ version: number }>(
