@@ -44,7 +44,7 @@ const core = (rooms: string[] = [], ...npm: string[]): RoomRule => ({
   npm: ['valibot', ...npm],
 });
 
-/** Design, sections 1 and 2. A room that is not listed may not exist. */
+/** The rooms of ARCHITECTURE.md, and what each may import. A room that is not listed may not exist. */
 export const roomsTable: { readonly [room: string]: RoomRule } = {
   domain: { rooms: [], npm: [] },
   schemas: { rooms: [], npm: ['valibot', '@valibot/to-json-schema'] },

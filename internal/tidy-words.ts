@@ -177,7 +177,9 @@ export const wordRules: readonly WordRule[] = [
   },
   {
     name: 'citation',
-    pattern: /\((?:contract|decisions?|design|spec), (?:section|[A-Z"`0-9])|\b[Cc]ontract(?:'s|,) section\b/,
+    // Behind a page and its anchor nothing else is cited: no heading of another document, no number of a rule.
+    pattern:
+      /\((?:contract|decisions?|design|spec), (?:section|[A-Z"`0-9])|\b[Cc]ontract(?:'s|,|:) section\b|\b(?:Decision|Routing rules?,?) \d|\(docs\/[^)]*\.md(?:#[\w-]+)?[,;] (?!docs\/|#|and |ARCHITECTURE)/,
     allowed: [],
     inTests: false,
     message: 'cite a page of docs/reference, with its anchor',

@@ -70,6 +70,7 @@ const planted: readonly (readonly [string, string, string])[] = [
   ['internal/edge/http/http.ts', `${door}const t = readFileSync('/proc/self/stat');\n`, 'linux'],
   ['cmd/svc/main.ts', `// ${'TO'}${'DO'} later\n`, 'debt'],
   ['cmd/svc/main.ts', '// as it was decided (contract' + ', section 3)\n', 'citation'],
+  ['cmd/svc/main.ts', '// as told (docs/reference/tools.md#chat' + ', Answers)\n', 'citation'],
   ['cmd/svc/svc.test.ts', `test.${'skip'}('x', () => {});\n`, 'silenced'],
   ['cmd/svc/main.ts', `// @ts-${'ignore'}\n`, 'silenced'],
   ['cmd/svc/main.ts', 'class A {\n  private readonly x = 1;\n}\n', 'private'],

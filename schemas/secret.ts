@@ -1,5 +1,5 @@
-// What a client may write about a secret (docs/reference/secrets.md#fields; Limits). No message repeats what was sent: it may be,
-// or hold, the value.
+// What a client may write about a secret (docs/reference/secrets.md#fields, docs/reference/limits.md). No message repeats
+// what was sent: it may be, or hold, the value.
 
 import * as v from 'valibot';
 import { isStorable } from '../internal/domain/text.ts';

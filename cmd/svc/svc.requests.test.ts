@@ -1,5 +1,5 @@
-// What the thin clients send, seen from the other end of the wire: path, method and body of each call as the API
-// has it (section 3), pages followed, and values that appear nowhere but in the request.
+// What the thin clients send, seen from the other end of the wire: path, method and body of each call as the API has it,
+// pages followed, and values that appear nowhere but in the request.
 
 import { execFileSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';

@@ -75,7 +75,7 @@ export function isKnownEvent(event: string): boolean {
   return openEvents.some((prefix) => event.startsWith(prefix) && event.length > prefix.length);
 }
 
-/** Routing target by the beginning of the key; the first row that fits decides (docs/reference/events.md, second table). */
+/** Routing target by the beginning of the key; the first row that fits decides (docs/reference/routing.md#targets). */
 export const eventTargets: readonly (readonly [prefix: string, target: BindingTarget])[] = [
   ['codehost.pull_request.', 'codehost.pull_request'],
   ['codehost.pull_request_review.', 'codehost.pull_request'],
@@ -97,7 +97,7 @@ export function targetOf(event: string): BindingTarget | null {
   return null;
 }
 
-/** The three events on which a route may observe another session's binding (docs/reference/routing.md#matching, observedTarget). */
+/** The three events on which a route may observe another session's binding (docs/reference/routing.md#observed-targets). */
 export const bindingEvents: readonly string[] = keys('svc.session.binding.', 'bound updated unbound');
 
 /** Only on these may a trigger declare checks (docs/reference/compile.md#triggers). */

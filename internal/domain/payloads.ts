@@ -1,4 +1,4 @@
-// What the payload of each event holds (docs/reference/connections.md#intakes, Normalized payloads), as paths: for warnings about paths that no
+// What the payload of each event holds (docs/reference/events.md#payloads), as paths: for warnings about paths that no
 // payload has, and for the reference. A path whose parts the provider or the author chooses is open: anything may follow.
 
 import { canonicalEventKey, sourceOf } from './events.ts';

@@ -1,5 +1,5 @@
-// The stored, canonical shapes of resources (docs/reference/compile.md#output, "svc compile --json"): what compile gives,
-// plan compares and routing reads. What an author may write is wider and lives in schemas/.
+// The stored, canonical shapes of resources (docs/reference/compile.md#output): what compile gives, plan compares and routing
+// reads. What an author may write is wider and lives in schemas/.
 
 import type { Json, JsonObject, JsonScalar } from './json.ts';
 

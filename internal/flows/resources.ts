@@ -158,7 +158,7 @@ async function requireEndpoint(ctx: FlowContext, sql: Sql, project: ProjectRef, 
   return row;
 }
 
-/** An endpoint with its triggers and problems (docs/reference/webhook-endpoints.md#declaring, Diagnostics). */
+/** An endpoint with its triggers and problems (docs/reference/webhook-endpoints.md#problems). */
 export async function showEndpoint(ctx: FlowContext, project: ProjectRef, name: string): Promise<EndpointView> {
   const row = await requireEndpoint(ctx, ctx.db, project, name);
   return viewOf(ctx, ctx.db, project, row, await secretsOf(ctx, ctx.db, project));

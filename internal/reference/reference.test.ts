@@ -34,7 +34,9 @@ const anchorOf = (heading: string): string =>
     .trim()
     .replaceAll(/\s/g, '-');
 
-const citation = /\bdocs\/(?:reference|adr)\/[a-z0-9-]+\.md(?:#([a-z0-9_-]+))?/g;
+/** A page, with the anchors that are named of it behind commas or `and`. */
+const citation =
+  /\b(?:docs\/(?:reference|adr)\/[a-z0-9-]+|ARCHITECTURE)\.md(?:#[a-z0-9_-]+(?:(?:,| and|, and) #[a-z0-9_-]+)*)?/g;
 
 test('every citation leads somewhere', () => {
   const files = globSync('{cmd,internal,schemas,migrations,docs,templates}/**/*.{ts,sql,md}', { cwd: root });
@@ -45,12 +47,13 @@ test('every citation leads somewhere', () => {
     const lines = readFileSync(join(root, file), 'utf8').split('\n');
     lines.forEach((line, index) => {
       for (const match of line.matchAll(citation)) {
-        const path = match[0].split('#')[0] ?? '';
+        const [path = '', ...named] = match[0].split(/(?:(?:,| and|, and) )?#/);
         if (!anchors.has(path)) anchors.set(path, headingsOf(path));
         followed += 1;
         const known = anchors.get(path);
         if (known === undefined || known.size === 0) found.push(`${file}:${index + 1}: ${path} is not there`);
-        else if (match[1] !== undefined && !known.has(match[1])) found.push(`${file}:${index + 1}: ${match[0]}`);
+        for (const anchor of named)
+          if (known?.has(anchor) === false) found.push(`${file}:${index + 1}: ${path}#${anchor}`);
       }
     });
   }

@@ -66,7 +66,7 @@ const harnessA: HarnessProfile = {
       directories: [configDir],
       sessionMeta: { ...append, claudeCode: { options: { model: input.model.id, effort: input.effort } } },
       afterOpen: [bypassMode('bypassPermissions')],
-      // Spec, approvals: `prompt` is a no-op under harness-a.
+      // `approvals: prompt` changes nothing under harness-a: what it asks is answered with yes.
       autoApprove: true,
     };
   },

@@ -1,8 +1,8 @@
-// The door to repositories: opens a git server's repository, a local one or a plain folder, and reads from it the
-// files of `.svc/` at a commit (and those outside it that compile asks for) as a Bundle. It decides how to ask and what
-// to refuse; it never checks anything out, never writes, and never takes an error for an empty tree. Implements the
-// docs/reference/repositories.md#conditions, #probe, docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside. The drivers are loaded when they are
-// needed: reading a folder loads neither an HTTP client nor a git library.
+// The door to repositories: opens a git server's repository, a local one or a plain folder, and reads from it the files of
+// `.svc/` at a commit (and those outside it that compile asks for) as a Bundle. It decides how to ask and what to refuse; it
+// never checks anything out, never writes, and never takes an error for an empty tree. Implements
+// docs/reference/repositories.md#conditions, #probe and #files-outside, and docs/reference/compile.md#imports. The drivers
+// are loaded when they are needed: reading a folder loads neither an HTTP client nor a git library.
 
 import {
   type HostCache,

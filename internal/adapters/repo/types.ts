@@ -1,5 +1,5 @@
-// The shapes through which the rest of the service reads a repository: what to read (target), what was seen (tip),
-// what was read (snapshot), and the closed list of reasons why it could not be (docs/reference/repositories.md#conditions, `condition`).
+// The shapes through which the rest of the service reads a repository: what to read (target), what was seen (tip), what was
+// read (snapshot), and the closed list of reasons why it could not be (docs/reference/repositories.md#conditions).
 
 import type { lookup as dnsLookup } from 'node:dns';
 import type { Bundle } from '../../domain/bundle.ts';
@@ -50,7 +50,10 @@ export interface SnapshotRecord {
   readonly entries: readonly SnapshotEntry[];
   /** Paths outside `.svc/` that were asked for and do not exist. */
   readonly absent: readonly string[];
-  /** Ids of the top-level entries of the repository that the read went through (null: not there). Decision 77. */
+  /**
+   * Ids of the top-level entries of the repository that the read went through (null: not there), by which the next read knows
+   * whether its files outside `.svc/` are the same.
+   */
   readonly tops: { readonly [name: string]: string | null };
 }
 

@@ -1,9 +1,9 @@
-// Where a session's programs run: bubblewrap (namespaces, fenced from the network where asked), process (no isolation,
-// said plainly) or command (an operator's program). It decides how a program is started so that no secret shows in an
-// argument list or lies in a file, which files of the host it sees, and that nothing of a sandbox outlives it. It clones
-// mounts outside, so that no token enters, and runs setup steps with their cache inside. It never decides who may run
-// what, reads no secret by itself, and writes no table. Spec, Environment, Mounts and Secret (launch-time delivery);
-// docs/reference/configuration.md#settings, docs/reference/sessions.md#states, docs/reference/sessions.md#sandboxes.
+// Where a session's programs run: bubblewrap (namespaces, fenced from the network where asked), process (no isolation, said
+// plainly) or command (an operator's program). It decides how a program is started so that no secret shows in an argument
+// list or lies in a file, which files of the host it sees, and that nothing of a sandbox outlives it. It clones mounts
+// outside, so that no token enters, and runs setup steps with their cache inside. It never decides who may run what, reads no
+// secret by itself, and writes no table. Implements docs/reference/sessions.md#sandboxes and #environment,
+// docs/reference/compile.md#environments and #mounts, and what docs/reference/configuration.md#settings says of sandboxes.
 
 import { Fault } from '../../domain/fault.ts';
 import { bubblewrapKind, findProgram, probeBubblewrap } from './bubblewrap.ts';

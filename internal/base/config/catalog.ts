@@ -1,7 +1,6 @@
-// The shipped catalog: presets, models, reasoning efforts, brokered tools (docs/reference/compile.md#models; Reasoning effort; Tools;
-// docs/reference/compile.md#templates). Data with a date: the lists were last held against what the providers publish on
-// 2026-11-20. An operator adds to them in the SVC_CONFIG file, so that a new model needs no new release; nothing here
-// is ever fetched.
+// The shipped catalog: presets, models, reasoning efforts, brokered tools (docs/reference/compile.md#models, #environments
+// and #tools). Data with a date: the lists were last held against what the providers publish on 2026-11-20. An operator adds
+// to them in the SVC_CONFIG file, so that a new model needs no new release; nothing here is ever fetched.
 
 import * as v from 'valibot';
 import type { Catalog } from '../../domain/catalog.ts';

@@ -1,7 +1,7 @@
-// The brokered code-host tools (docs/reference/compile.md#tools, `codehost`): the names of the provider's public MCP server that an
-// installation token can serve, as of 2026-08-20, and those that the proxy implements itself. Tools about one's own
-// account (stars, notifications, gists, identity) are left out: a session acts as an installation, not as a person.
-// What stands here is a vocabulary for validation; what a session may do is decided by its mounts' capabilities.
+// The brokered code-host tools (docs/reference/compile.md#tools): the names of the provider's public MCP server that an
+// installation token can serve, as of 2026-08-20, and those that the proxy implements itself. Tools about one's own account
+// (stars, notifications, gists, identity) are left out: a session acts as an installation, not as a person. What stands here
+// is a vocabulary for validation; what a session may do is decided by its mounts' capabilities.
 
 import type { Catalog } from '../../domain/catalog.ts';
 

@@ -1,6 +1,6 @@
-// The log: one JSON line per outcome on stderr, constant event names, details in fields.
-// Standard output belongs to the ready line. Known secret-bearing fields are cut out, as a second line of defence
-// behind not logging them. Decides nothing about what is logged; ARCHITECTURE.md#three-families-of-error, "Log once".
+// The log: one JSON line per outcome on stderr, constant event names, details in fields. Standard output belongs to the ready
+// line. Known secret-bearing fields are cut out, as a second line of defence behind not logging them. Decides nothing about
+// what is logged: whoever knows the outcome logs it, once.
 
 import { type DestinationStream, destination, type Logger, pino } from 'pino';
 import type { LogLevel } from '../config/config.ts';

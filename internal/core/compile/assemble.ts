@@ -1,6 +1,6 @@
-// From the drafts of all documents to the resources of the tree: what one document cannot know. Names stand once,
-// generated environments and identities of one name have one content, names that are used exist, endpoints have one
-// authentication, and avatars are what their bytes say (docs/reference/compile.md#files; docs/reference/compile.md#output).
+// From the drafts of all documents to the resources of the tree: what one document cannot know. Names stand once, generated
+// environments and identities of one name have one content, names that are used exist, endpoints have one authentication, and
+// avatars are what their bytes say (docs/reference/compile.md#environments, #identities and #output).
 
 import { diagnosticCodes } from '../../domain/codes.ts';
 import { canonicalJson } from '../../domain/json.ts';

@@ -1,5 +1,5 @@
-// What an avatar's bytes say (docs/reference/compile.md#identities, avatar; docs/reference/compile.md#identities): PNG or JPEG by magic number, and the size from the
-// real frame header, never from a thumbnail inside an application segment. Reads nothing past the bytes it is given.
+// What an avatar's bytes say (docs/reference/compile.md#identities): PNG or JPEG by magic number, and the size from the real
+// frame header, never from a thumbnail inside an application segment. Reads nothing past the bytes it is given.
 
 export interface AvatarImage {
   readonly mediaType: 'image/png' | 'image/jpeg';

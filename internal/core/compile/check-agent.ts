@@ -1,6 +1,7 @@
-// Checks one merged agent document and gives its canonical spec (docs/reference/compile.md#files; docs/reference/compile.md#output, the shape of
-// `spec`). Reports every independent error at the key or value that is wrong; needs nothing but the document and the
-// catalog, so that what it gives may be kept under the document's key. What needs other documents is in assemble.
+// Checks one merged agent document and gives its canonical spec (docs/reference/agent-document.md,
+// docs/reference/compile.md#output). Reports every independent error at the key or value that is wrong; needs nothing but the
+// document and the catalog, so that what it gives may be kept under the document's key. What needs other documents is in
+// assemble.
 
 import { agentFields, spendCaps } from '../../../schemas/agent.ts';
 import { keysOf, without } from '../../../schemas/grammar.ts';

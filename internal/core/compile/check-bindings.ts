@@ -1,4 +1,4 @@
-// Binding policies (docs/reference/routing.md#bindings; docs/reference/compile.md#bindings): the explicit map, and the policies that routes fold into it.
+// Binding policies (docs/reference/compile.md#bindings): the explicit map, and the policies that routes fold into it.
 
 import type { BindingPolicy, BindingTarget, Continuity, Lifecycle } from '../../domain/spec.ts';
 import { bindingTargets, chatTargets } from '../../domain/spec.ts';
@@ -123,7 +123,7 @@ function conflict(check: Check, first: PolicyValue, second: PolicyValue): void {
   faultAt(check, 'binding-conflict', message, first.spot, related(second));
 }
 
-/** `held` needs a bind route on the same target that releases (docs/reference/routing.md#bindings, lifecycle; docs/reference/compile.md#bindings). */
+/** `held` needs a bind route on the same target that releases (docs/reference/compile.md#bindings). */
 export function checkHeld(check: Check, values: readonly PolicyValue[], isReleased: (target: string) => boolean): void {
   for (const value of values) {
     if (value.value !== 'held' || isReleased(value.target)) continue;

@@ -159,7 +159,7 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   return fault(check, 'mount-capabilities', message, merge.key, pathOf(merge.trail));
 };
 
-/** True where some mount grants what a brokered tool needs (docs/reference/compile.md#tools, codehost). */
+/** True where some mount grants what a brokered tool needs (docs/reference/compile.md#tools). */
 export function mountsGrant(mounts: readonly Mount[], need: 'merge' | 'secrets'): boolean {
   return mounts.some(({ auth }) => auth.kind === 'codehostApp' && auth.capabilities[need] !== 'none');
 }

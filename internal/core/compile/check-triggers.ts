@@ -321,7 +321,10 @@ function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, route: Rou
   if (route?.isAttributed === true) attributedAuthored(check, spot, events, route);
 }
 
-/** A chat delivery to attributed sessions must leave out what the service itself wrote (docs/reference/routing.md#matching, 3; docs/reference/compile.md#rules-across-triggers). */
+/**
+ * A chat delivery to attributed sessions must leave out what the service itself wrote
+ * (docs/reference/compile.md#rules-across-triggers).
+ */
 function attributedAuthored(check: Check, spot: MapRef, events: Keys, { kindSpot, bySpot }: RouteWords): void {
   if (!events.some(({ key }) => key.startsWith('chat.message.'))) return;
   const where = field(spot, 'where');
@@ -333,7 +336,7 @@ function attributedAuthored(check: Check, spot: MapRef, events: Keys, { kindSpot
   });
 }
 
-// Pull-request checks of a trigger (docs/reference/checks.md#states; docs/reference/compile.md#triggers, docs/reference/checks.md#deadlines).
+// Pull-request checks of a trigger (docs/reference/checks.md#states and #deadlines).
 
 /** `timeout` is another spelling of `beginTimeout`. */
 const { timeout, ...kept } = fields.fields;

@@ -1,9 +1,9 @@
-// A tree of files → the resources that it declares, or every finding about it at once (docs/reference/compile.md#files; docs/reference/compile.md#output).
-// It decides which files are agents, how imports, variables, `remove` and merging make one document of
-// several, and hands merged documents to their checks. It never reads a clock, a disk or the network: what it lacks
-// (files outside `.svc/`, templates) it names in `needs`, and the caller supplies it and compiles again. Equal input
-// gives equal output, byte for byte, in whatever order the files come and whatever a cache holds; it never throws on
-// what an author wrote, and what it spends is bounded (limits.ts).
+// A tree of files → the resources that it declares, or every finding about it at once (docs/reference/compile.md). It decides
+// which files are agents, how imports, variables, `remove` and merging make one document of several, and hands merged
+// documents to their checks. It never reads a clock, a disk or the network: what it lacks (files outside `.svc/`, templates)
+// it names in `needs`, and the caller supplies it and compiles again. Equal input gives equal output, byte for byte, in
+// whatever order the files come and whatever a cache holds; it never throws on what an author wrote, and what it spends is
+// bounded (limits.ts).
 
 import type { Diagnostic, Finding, Origin, Origins, Place, Places, Range } from '../../domain/diagnostic.ts';
 import { canonicalJson } from '../../domain/json.ts';

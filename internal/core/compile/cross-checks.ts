@@ -1,4 +1,4 @@
-// Rules between triggers, and between a trigger and its agent (docs/reference/routing.md#matching, docs/reference/messages.md; docs/reference/compile.md#output, docs/reference/compile.md#rules-across-triggers).
+// Rules between triggers, and between a trigger and its agent (docs/reference/compile.md#rules-across-triggers).
 
 import { legacyKind, legacySingleton } from '../../../schemas/routing.ts';
 import { canonicalEventKey } from '../../domain/events.ts';
@@ -93,7 +93,10 @@ function requiresExists(draft: TriggerDraft, exists: boolean): boolean {
   return typeof clause === 'object' && clause !== null && 'exists' in clause && clause.exists === exists;
 }
 
-/** A spawn and a delivery to attributed sessions on one event exclude each other by their filters (Routing rules, 4). */
+/**
+ * A spawn and a delivery to attributed sessions on one event exclude each other by their filters
+ * (docs/reference/compile.md#rules-across-triggers).
+ */
 function checkExclusive(check: Check, triggers: readonly TriggerDraft[]): void {
   const spawns = new Map<string, Sided[]>();
   const delivers = new Map<string, Sided[]>();

@@ -333,7 +333,7 @@ function documentCount(ref: FileRef, source: ParsedSource): ImportProblem {
   };
 }
 
-/** The base of the agent named `default`, standing at its name (docs/reference/compile.md#files; docs/reference/compile.md#output; docs/reference/compile.md#imports). */
+/** The base of the agent named `default`, standing at its name (docs/reference/compile.md#imports). */
 export function baseOf(root: MapNode): Layer {
   const name = root.entries.get('name')?.value;
   if (name?.kind !== 'scalar' || typeof name.value !== 'string' || name.value.trim() !== 'default') return emptyLayer;

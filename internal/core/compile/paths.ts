@@ -1,5 +1,5 @@
 // What an import or a `file:` names: a path relative to the declaring file, or a file of a managed template
-// (docs/reference/compile.md#output; docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside).
+// (docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside).
 
 import { dirname, join, relative } from 'node:path/posix';
 import type { ResolvedTemplate } from '../../domain/bundle.ts';

@@ -1,5 +1,5 @@
-// A document's own fields as a layer: `file:` becomes its text, `append:` waits for a base, and a bare `key:` counts as
-// not written (docs/reference/compile.md#file-backed-strings; docs/reference/compile.md#files, docs/reference/compile.md#file-backed-strings).
+// A document's own fields as a layer: `file:` becomes its text, `append:` waits for a base, and a bare `key:` counts as not
+// written (docs/reference/compile.md#file-backed-strings).
 
 import { controls, fileBacked } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';

@@ -1,5 +1,4 @@
-// Which files of `.svc/` are agent documents, and what is said about the others (docs/reference/compile.md#files; docs/reference/compile.md#output;
-// docs/reference/compile.md#files, docs/reference/compile.md#imports).
+// Which files of `.svc/` are agent documents, and what is said about the others (docs/reference/compile.md#files).
 
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import type { Finding } from '../../domain/diagnostic.ts';

@@ -1,5 +1,5 @@
 // Variables: which are in scope for an agent's imports, and their substitution in imported documents
-// (docs/reference/compile.md#output; docs/reference/compile.md#variables).
+// (docs/reference/compile.md#variables).
 
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { canonicalJson } from '../../domain/json.ts';

@@ -1,5 +1,5 @@
-// What applies cleanly and still cannot work (docs/reference/compile.md#output; docs/reference/compile.md#bindings, docs/reference/compile.md#triggers): event keys that no source emits,
-// near-miss root keys, filters on a path that an event never carries, routes and fallbacks that never match, loops.
+// What applies cleanly and still cannot work (docs/reference/compile.md#bindings and #triggers): event keys that no source
+// emits, near-miss root keys, filters on a path that an event never carries, routes and fallbacks that never match, loops.
 // Every finding is a warning. Decides nothing about validity, and takes plain values with places, never the tree itself.
 
 import type { Finding, Range } from '../../domain/diagnostic.ts';

@@ -1,4 +1,5 @@
-// Routes that never match, fallbacks that never fire, and triggers that may wake themselves (docs/reference/compile.md#bindings, docs/reference/compile.md#triggers; docs/reference/routing.md#matching).
+// Routes that never match, fallbacks that never fire, and triggers that may wake themselves
+// (docs/reference/compile.md#triggers, docs/reference/routing.md#matching).
 
 import { canonicalJson } from '../../domain/json.ts';
 import type { Finding } from '../../domain/diagnostic.ts';

@@ -72,7 +72,8 @@ const fleet = fc
   .map((all) => all.map((one, ordinal): MatchTrigger => ({ ...one, ordinal })));
 const event: fc.Arbitrary<MatchEvent> = fc.record({ key, scope, payload });
 
-// The tables of the spec (Where filter grammar; Routing rules, 5) once more, word by word, and nothing compiled.
+// The tables of docs/reference/where.md#clauses and docs/reference/routing.md#matching once more, word by word, and nothing
+// compiled.
 function byTheTable(triggers: readonly MatchTrigger[], each: MatchEvent): MatchTrigger[] {
   const alike = (one: string): string => one.replace('codehost.pull_request_review.', 'codehost.review.');
   const found = triggers.filter(

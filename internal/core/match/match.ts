@@ -1,8 +1,8 @@
-// Whether an event is one that a trigger waits for (docs/reference/where.md#clauses; Routing rule 5; Webhook endpoint resource):
-// clauses compiled once, read from the payload by own properties only, and an index from event key, scope and one
-// equality to the few triggers that can match. The index answers what reading every trigger would, and is held to that.
-// It never throws on any JSON, never reaches a prototype, and knows nothing of sessions: what a match leads to is
-// decided by route. A number that a double cannot hold compares by its text (docs/reference/http-api.md#conventions): see number.ts.
+// Whether an event is one that a trigger waits for (docs/reference/where.md#clauses, docs/reference/routing.md#matching):
+// clauses compiled once, read from the payload by own properties only, and an index from event key, scope and one equality to
+// the few triggers that can match. The index answers what reading every trigger would, and is held to that. It never throws
+// on any JSON, never reaches a prototype, and knows nothing of sessions: what a match leads to is decided by route. A number
+// that a double cannot hold compares by its text (docs/reference/http-api.md#conventions): see number.ts.
 
 import { canonicalEventKey } from '../../domain/events.ts';
 import type { Json } from '../../domain/json.ts';

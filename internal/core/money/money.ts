@@ -1,7 +1,7 @@
-// Money (docs/reference/sessions.md#spending, model calls; spec, spendCaps): what a model call costs under a dated table of prices, and
-// whether a spend cap lets the next one through. Amounts are exact decimals; there is no float in this room. A price
-// that is not in the table is unknown, and an unknown price under a cap refuses: it is never guessed.
-// It reads no ledger and keeps no sums: they are handed in.
+// Money (docs/reference/sessions.md#spending): what a model call costs under a dated table of prices, and whether a spend cap
+// lets the next one through. Amounts are exact decimals; there is no float in this room. A price that is not in the table is
+// unknown, and an unknown price under a cap refuses: it is never guessed. It reads no ledger and keeps no sums: they are
+// handed in.
 
 import type { PriceRow } from '../../domain/price.ts';
 import type { ModelSpec } from '../../domain/spec.ts';

@@ -1,9 +1,8 @@
-// Desired × current → ChangeSet: what an apply would create, change, delete and leave, field by field, with the rows
-// to write and what follows from it (schedules, endpoints, triggers). Decides ownership, sharing of generated
-// resources, the blast-radius guard, and every rule that needs stored state: connections, secrets, webhook
-// endpoints, stored identities and avatars. Never reads a clock or a database, never writes, never makes an id.
-// Spec: Trigger resource, Tools, Webhook endpoint resource, Heartbeat schedule, Errors; contract: section 2,
-// "Each resource has one owner", "An apply is atomic", "held". An error anywhere makes the whole set unusable.
+// Desired × current → ChangeSet: what an apply would create, change, delete and leave, field by field, with the rows to write
+// and what follows from it (schedules, endpoints, triggers). Decides ownership, sharing of generated resources, the
+// blast-radius guard, and every rule that needs stored state: connections, secrets, webhook endpoints, stored identities and
+// avatars. Never reads a clock or a database, never writes, never makes an id. An error anywhere makes the whole set
+// unusable. docs/reference/repositories.md#ownership and #guard.
 
 import type { ResourceLimits } from '../../domain/catalog.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';

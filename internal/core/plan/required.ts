@@ -1,5 +1,6 @@
 // What must exist when an apply names it: the connection that a trigger or a tool means, and whether it may be used
-// (docs/reference/events.md, Trigger resource, Tools), and secrets, which are live (docs/reference/compile.md#environments, Webhook endpoint).
+// (docs/reference/compile.md#triggers and #tools), and secrets, which have to be live (docs/reference/secrets.md#resolution,
+// docs/reference/webhook-endpoints.md#problems).
 
 import type { EnvMap, EventTrigger, Tool } from '../../domain/spec.ts';
 import { messageOf } from '../../domain/messages.ts';

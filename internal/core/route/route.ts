@@ -1,9 +1,8 @@
-// What an event does to sessions (docs/reference/routing.md#matching, Bindings, Routing rules 1, 2, 5 and 6; docs/reference/routing.md#bindings):
-// matched triggers and a snapshot of sessions, slots, thread claims and bindings become decisions, each to be written in
-// one transaction. Deliveries and bind routes look at the world as the event met it; spawns also at what the event's
-// own earlier decisions claimed, so that of two spawns for one thread, slot or target the second is a delivery.
-// It reads no table, renders no message and writes nothing. That a decision happens once is a unique row of its writer:
-// a claim that conflicts there means loading and deciding again.
+// What an event does to sessions (docs/reference/routing.md): matched triggers and a snapshot of sessions, slots, thread
+// claims and bindings become decisions, each to be written in one transaction. Deliveries and bind routes look at the world
+// as the event met it; spawns also at what the event's own earlier decisions claimed, so that of two spawns for one thread,
+// slot or target the second is a delivery. It reads no table, renders no message and writes nothing. That a decision happens
+// once is a unique row of its writer: a claim that conflicts there means loading and deciding again.
 
 import type { BindRouting, DeliverRouting, OnUnmatched } from '../../domain/spec.ts';
 import {

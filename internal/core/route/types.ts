@@ -15,7 +15,7 @@ export interface RoutableTrigger extends MatchTrigger {
   readonly routing: Routing;
 }
 
-/** A session tied to the event's target (docs/reference/routing.md#attributions, `svc.attributions`). */
+/** A session tied to the event's target (docs/reference/routing.md#attributions). */
 export interface Attribution {
   readonly sessionId: string;
   readonly agent: string;

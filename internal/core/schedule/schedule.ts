@@ -1,7 +1,7 @@
-// When a heartbeat fires (docs/reference/schedules.md#ticks, docs/reference/routing.md#matching, 7; docs/reference/schedules.md#cron): checks cron
-// expressions and time zones, gives the next tick, and judges a tick that is due. A fixed time that a clock change skips
-// fires once right after the gap, one that it repeats fires once; jobs with a wildcard in minute or hour follow the wall
-// clock. Never reads the clock: every instant is passed in, and a next tick is always later than the instant it follows.
+// When a heartbeat fires (docs/reference/schedules.md#cron and #ticks): checks cron expressions and time zones, gives the
+// next tick, and judges a tick that is due. A fixed time that a clock change skips fires once right after the gap, one that
+// it repeats fires once; jobs with a wildcard in minute or hour follow the wall clock. Never reads the clock: every instant
+// is passed in, and a next tick is always later than the instant it follows.
 
 import { Cron } from 'croner';
 import { hasNoDay, parseCron } from './cron.ts';
@@ -140,7 +140,7 @@ function createTicker(cron: string, timezone: string): (after: Date) => Date | n
   };
 }
 
-/** A tick that is due later than this after its time is missed (docs/reference/compile.md#text-and-limits, Heartbeat). */
+/** A tick that is due later than this after its time is missed (docs/reference/schedules.md#ticks). */
 export const catchUpMs = 60_000;
 
 /**

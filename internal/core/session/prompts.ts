@@ -1,7 +1,8 @@
-// What goes into a harness next (docs/reference/sessions.md#inbox, Delivery): one prompt at a time. Interrupting messages go in
-// together, as many as fit into one prompt, and before a deferring one, which waits until nothing else does and then goes in alone.
-// What does not fit goes in at the next turn, and does not end this one. A message that was in
-// flight when its host, sandbox or harness went away goes in again and says so; one that keeps failing is given up.
+// What goes into a harness next (docs/reference/sessions.md#inbox, docs/reference/routing.md#interrupts): one prompt at a
+// time. Interrupting messages go in together, as many as fit into one prompt, and before a deferring one, which waits until
+// nothing else does and then goes in alone. What does not fit goes in at the next turn, and does not end this one. A message
+// that was in flight when its host, sandbox or harness went away goes in again and says so; one that keeps failing is given
+// up.
 
 export interface InboxMessage {
   readonly seq: number;

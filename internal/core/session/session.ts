@@ -1,8 +1,8 @@
-// How a session lives (docs/reference/sessions.md#inbox; docs/reference/sessions.md#slot, PR check) and what it is told (docs/reference/events.md: trigger
-// message rendering, start message, delivery behaviour): a state machine as a table, the order of start messages, the
-// display title, the lines of context that a message is given, and whether an event interrupts or waits.
-// It decides nothing about which session gets an event (route does), keeps no time of its own and renders no template:
-// the renderer is handed in. Pull-request checks are in checks.ts.
+// How a session lives (docs/reference/sessions.md#states and #slot) and what it is told (docs/reference/routing.md#messages,
+// #start-message and #interrupts): a state machine as a table, the order of start messages, the display title, the lines of
+// context that a message is given, and whether an event interrupts or waits. It decides nothing about which session gets an
+// event (route does), keeps no time of its own and renders no template: the renderer is handed in. Pull-request checks are in
+// checks.ts.
 
 import type { SessionState } from '../../domain/session-state.ts';
 
@@ -93,7 +93,7 @@ export const sessionTable: { readonly [state in SessionState]: Row } = {
 export const nextState = (state: SessionState, signal: SessionSignal): SessionState | null =>
   sessionTable[state][signal] ?? null;
 
-/** Events that wait until the session is idle; fixed (docs/reference/events.md, Delivery behavior, 2). Every other one interrupts. */
+/** Events that wait until the session is idle; fixed (docs/reference/routing.md#interrupts). Every other one interrupts. */
 const deferredEvents: readonly string[] = ['codehost.check_run.completed', 'codehost.workflow_run.completed'];
 
 export const deliveryMode = (event: string): 'interrupt' | 'defer' =>

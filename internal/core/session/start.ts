@@ -1,5 +1,5 @@
-// What a session is told first, and what a live one is told (docs/reference/events.md, "Start message of a spawned session"): five
-// steps, the first that gives text. Only an attached prompt goes in verbatim; every other text gets its context lines.
+// What a session is told first, and what a live one is told (docs/reference/routing.md#start-message): five steps, the first
+// that gives text. Only an attached prompt goes in verbatim; every other text gets its context lines.
 
 import type { Json } from '../../domain/json.ts';
 import { cutText } from '../../domain/utf8.ts';

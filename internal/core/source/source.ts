@@ -1,9 +1,8 @@
-// Reads one file: bytes → documents with the place of every key and value, or findings that say what is wrong and where.
-// It decides what a readable file is (docs/reference/compile.md#files; docs/reference/compile.md#output: YAML 1.2 core, strict JSON, strict UTF-8)
-// and bounds everything before it composes: bytes, depth, nodes, documents, alias expansion (docs/reference/compile.md#files, docs/reference/compile.md#names).
-// It never throws whatever the bytes are, never takes more than linear time, never replaces or cuts a character,
-// and knows nothing of agents: what the keys mean is compile's matter.
-// It also prints findings: offsets become lines and columns here, at the last moment.
+// Reads one file: bytes → documents with the place of every key and value, or findings that say what is wrong and where. It
+// decides what a readable file is (docs/reference/compile.md#yaml: YAML 1.2 core, strict JSON, strict UTF-8) and bounds
+// everything before it composes: bytes, depth, nodes, documents, alias expansion. It never throws whatever the bytes are,
+// never takes more than linear time, never replaces or cuts a character, and knows nothing of agents: what the keys mean is
+// compile's matter. It also prints findings: offsets become lines and columns here, at the last moment.
 
 import type { Finding } from '../../domain/diagnostic.ts';
 import { decodeText } from './decode.ts';

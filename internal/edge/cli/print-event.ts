@@ -8,7 +8,7 @@ import { jsonLines, short } from './lists.ts';
 import { statusColour } from './print-run.ts';
 import { clean, details, type Paint, relativeTime } from './text.ts';
 
-/** What a decision did, and what it would do (docs/reference/http-api.md#conventions, `routes`). */
+/** What a decision did, and what it would do (docs/reference/where.md#explanations). */
 const decisions: { readonly [decision: string]: readonly [done: string, would: string] } = {
   spawn: ['started session', 'would start a session'],
   deliver: ['delivered to session', 'would be delivered to a live session'],

@@ -1,9 +1,9 @@
-// The model gateway (docs/reference/sessions.md#model-gateway, model calls): an HTTP server on a loopback address, and on a socket for a
+// The model gateway (docs/reference/sessions.md#model-gateway): an HTTP server on a loopback address, and on a socket for a
 // sandbox without a network, where a session's harness finds its model under a token of its own. It takes the harness's
-// credentials off and puts the provider's on, binds each call to the declared model, asks before and tells after about
-// money, and passes the answer on byte by byte as it comes.
-// It decides nothing about prices and caps (flows do) and knows no provider's words (the adapter does). It keeps no body,
-// follows no redirect, and no token or key reaches its log or an error.
+// credentials off and puts the provider's on, binds each call to the declared model, asks before and tells after about money,
+// and passes the answer on byte by byte as it comes. It decides nothing about prices and caps (flows do) and knows no
+// provider's words (the adapter does). It keeps no body, follows no redirect, and no token or key reaches its log or an
+// error.
 
 import { rm } from 'node:fs/promises';
 import { createServer, type RequestListener, type Server } from 'node:http';

@@ -1,6 +1,6 @@
-// Git over HTTP for sessions (docs/reference/connections.md#connections, Git): one port a session, which knows the repositories of its mounts
-// and no other, puts the credential on, and passes git's bytes through as they come. Decides which requests are git's and
-// how a refusal is told so that git shows it; who may do what is in flows/broker. Never follows a redirect, never keeps a
+// Git over HTTP for sessions (docs/reference/tools.md#the-code-host): one port a session, which knows the repositories of its
+// mounts and no other, puts the credential on, and passes git's bytes through as they come. Decides which requests are git's
+// and how a refusal is told so that git shows it; who may do what is in flows/broker. Never follows a redirect, never keeps a
 // pack, never answers for a session that has ended.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

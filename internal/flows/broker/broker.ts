@@ -1,7 +1,7 @@
-// The broker of the code host (docs/reference/compile.md#tools, `codehost`; docs/reference/connections.md#connections, Code host): which tools an alias has, what
-// each may touch, and the calls themselves. Every call is confined to a mount and its capabilities before anything is
-// asked, runs on a token for that one repository and no more than it needs, and leaves a row; writes go through the
-// outbox. Never hands out a token and never acts for a repository that no mount names.
+// The broker of the code host (docs/reference/tools.md#the-code-host): which tools an alias has, what each may touch, and the
+// calls themselves. Every call is confined to a mount and its capabilities before anything is asked, runs on a token for that
+// one repository and no more than it needs, and leaves a row; writes go through the outbox. Never hands out a token and never
+// acts for a repository that no mount names.
 
 import { scrypt } from 'node:crypto';
 import { promisify } from 'node:util';

@@ -1,5 +1,6 @@
-// Git of a session's mounts (docs/reference/connections.md#connections, Git): which repository an address means, whether the mount lets it be
-// read or written, and the credential for the way on. A push is a write like any other: its row stands before it is sent.
+// Git of a session's mounts (docs/reference/tools.md#the-code-host): which repository an address means, whether the mount
+// lets it be read or written, and the credential for the way on. A push is a write like any other: its row stands before it
+// is sent.
 
 import type { AgentSpec } from '../../domain/spec.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';

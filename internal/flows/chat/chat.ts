@@ -1,7 +1,6 @@
-// What a session says and reads in chat (docs/reference/compile.md#tools, `chat`; docs/reference/connections.md#connections, Chat and tracker). Decides which
-// connection and thread a call means, sends through the outbox, and ties what was said to the session, so that what
-// follows in a thread reaches it. Never keeps a text or a token, and never speaks through a connection that the alias
-// does not name.
+// What a session says and reads in chat (docs/reference/tools.md#chat). Decides which connection and thread a call means,
+// sends through the outbox, and ties what was said to the session, so that what follows in a thread reaches it. Never keeps a
+// text or a token, and never speaks through a connection that the alias does not name.
 
 import type { ToolInput } from '../../../schemas/tool-input.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';

@@ -1,7 +1,7 @@
-// A tick becomes an event (docs/reference/schedules.md#ticks; Routing rules, 7; docs/reference/schedules.md#ticks): claims what is
-// due set-wise, has core/schedule judge each, records one event per `<scheduleId>:<scheduledAt>` and writes the next
-// tick, all in one transaction. Whoever dies in between has done nothing; of several daemons one alone has the row.
-// It never routes: the event asks for that itself. It never counts up ticks that passed while nobody looked.
+// A tick becomes an event (docs/reference/schedules.md#ticks): claims what is due set-wise, has core/schedule judge each,
+// records one event per `<scheduleId>:<scheduledAt>` and writes the next tick, all in one transaction. Whoever dies in
+// between has done nothing; of several daemons one alone has the row. It never routes: the event asks for that itself. It
+// never counts up ticks that passed while nobody looked.
 
 import { sha256Bytes } from '../../base/hash.ts';
 import type { Sql } from '../../adapters/store/store.ts';
@@ -233,8 +233,8 @@ async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Tic
   const { agents, pending } = await readTickFacts(tx, due);
   const verdicts = due.map((schedule) => {
     failpoint('heartbeat.tick', schedule.id);
-    // "The previous dispatch workflow still runs" (Routing rules, 7): the routing of its last event has not ended. What
-    // the event led to may run for days and is no part of it.
+    // The tick before is still being dispatched while its event is not routed. The session that it led to may run for days,
+    // and is no part of that.
     const isDispatching = schedule.lastEventId !== null && pending.has(schedule.lastEventId);
     const { scheduledAt } = schedule;
     return { schedule, verdict: judge({ scheduledAt, now, isDispatching, hasAgent: agents.has(schedule.agentId) }) };

@@ -1,4 +1,4 @@
-// What was recorded, as it is shown, matched again and recorded once more (docs/reference/webhook-endpoints.md#answers, `P/events`).
+// What was recorded, as it is shown, matched again and recorded once more (docs/reference/http-api.md#events).
 
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import {

@@ -1,5 +1,5 @@
-// What sessions are told of an event, in the spec's order (docs/reference/events.md: Start message, Trigger message rendering), and
-// the refs that a session's mounts are rendered to.
+// What sessions are told of an event, in the order of docs/reference/routing.md#start-message, and the refs that a session's
+// mounts are rendered to.
 
 import { deliveredMessage, displayTitle, startMessage } from '../../core/session/session.ts';
 import type { Json } from '../../domain/json.ts';

@@ -106,7 +106,7 @@ export function settle(state: RoutingState, made: LiveSession, claims: { slot: b
 }
 
 /**
- * Live sessions tied to a target, by id and relation (docs/reference/routing.md#attributions, `svc.attributions`). Relations: `bound` holds an
+ * Live sessions tied to a target, by id and relation (docs/reference/routing.md#attributions). Relations: `bound` holds an
  * active binding, `thread` was spawned for the chat thread, `created` made the thing itself, `posted` said something about
  * it, `authored` and `subscribed` as tools record them. An ended session is tied to nothing.
  */

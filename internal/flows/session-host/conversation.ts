@@ -1,4 +1,4 @@
-// The conversation of a launched session (docs/reference/sessions.md#states, Delivery): one prompt in flight, ever. What waits goes in
+// The conversation of a launched session (docs/reference/sessions.md#inbox): one prompt in flight, ever. What waits goes in
 // as core/session says; an interrupting message ends the turn in flight first. Every step is a fenced write: where one
 // changes nothing the session belongs to somebody else, and this process lets go.
 

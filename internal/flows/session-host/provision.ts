@@ -1,5 +1,6 @@
-// What a fresh sandbox is given before its harness starts (docs/reference/compile.md#environments, Mounts): the image's build steps, mounts,
-// cloned outside so that no token enters, and the setup steps. A sandbox that is opened again has them already.
+// What a fresh sandbox is given before its harness starts (docs/reference/compile.md#environments and #mounts): the image's
+// build steps, mounts, cloned outside so that no token enters, and the setup steps. A sandbox that is opened again has them
+// already.
 
 import {
   buildImage,

@@ -1,4 +1,4 @@
-// What a session waits for: a person's answer, and money (docs/reference/sessions.md#states; spec, approvals and spendCaps).
+// What a session waits for: a person's answer, and money (docs/reference/sessions.md#states and #spending).
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';

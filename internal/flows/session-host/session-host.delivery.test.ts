@@ -1,5 +1,5 @@
-// How messages reach a session that runs (docs/reference/sessions.md#states, Delivery), with the scripted agent, through the API and
-// the public doors.
+// How messages reach a session that runs (docs/reference/sessions.md#inbox), with the scripted agent, through the API and the
+// public doors.
 
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// How sessions come to their end and who takes their place (docs/reference/sessions.md#slot, replace, manages): each end leaves no
+// How sessions come to their end and who takes their place (docs/reference/sessions.md#slot and #archive): each end leaves no
 // process and no files.
 
 import assert from 'node:assert/strict';

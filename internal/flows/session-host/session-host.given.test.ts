@@ -1,5 +1,5 @@
-// What a session is given (docs/reference/compile.md#environments, Secret: launch-time delivery, Mounts, Environment), through the API
-// and the public doors, from a real git server.
+// What a session is given (docs/reference/sessions.md#environment, docs/reference/secrets.md#resolution,
+// docs/reference/compile.md#mounts), through the API and the public doors, from a real git server.
 
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';

@@ -1,5 +1,5 @@
-// Places of a host (docs/reference/sessions.md#inbox, Sessions): who gets one, who gives one up, what those that wait are told; and turns
-// that are told to end.
+// Places of a host (docs/reference/sessions.md#places): who gets one, who gives one up, what those that wait are told; and
+// turns that are told to end.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -1,7 +1,7 @@
-// Runs sessions (docs/reference/sessions.md#states, docs/reference/sessions.md#harnesses): claims what waits by lease, launches it, keeps its conversation going, and
-// lets go of it when it is ended elsewhere, when the daemon drains, or when the lease is lost. It decides neither which
-// session an event reaches (routing) nor what a session may spend (the gateway). Upkeep, beside it, is what needs no
-// process of a session: lapsed leases, inactivity, caps that have room again, and successors.
+// Runs sessions (docs/reference/sessions.md#states and #harnesses): claims what waits by lease, launches it, keeps its
+// conversation going, and lets go of it when it is ended elsewhere, when the daemon drains, or when the lease is lost. It
+// decides neither which session an event reaches (routing) nor what a session may spend (the gateway). Upkeep, beside it, is
+// what needs no process of a session: lapsed leases, inactivity, caps that have room again, and successors.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from '../../domain/fault.ts';

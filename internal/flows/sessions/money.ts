@@ -1,7 +1,7 @@
-// What model calls may cost and have cost (docs/reference/sessions.md#spending; spec, spendCaps): a call is noted before it is sent and
-// entered in the ledger when it has ended. Calls of one agent decide about its caps one after the other, under a lock.
-// While what is spent and what calls in flight may come to would reach a cap, the next call waits for them; so a cap is
-// passed by one call at most, and no call is refused that there is money for.
+// What model calls may cost and have cost (docs/reference/sessions.md#spending): a call is noted before it is sent and
+// entered in the ledger when it has ended. Calls of one agent decide about its caps one after the other, under a lock. While
+// what is spent and what calls in flight may come to would reach a cap, the next call waits for them; so a cap is passed by
+// one call at most, and no call is refused that there is money for.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import {

@@ -171,9 +171,10 @@ async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[]
 }
 
 /**
- * Puts a successor in a session's place (docs/reference/sessions.md#slot; Bindings: held, agent). One that is live is ended; the
- * successor gets its bindings with `lifecycle: held` or `continuity: agent`, its agent's claims that wait for a holder,
- * its checks, and what had not reached it, or failed with it; its other bindings are released. Throws Fault `not_found`.
+ * Puts a successor in a session's place (docs/reference/sessions.md#slot, docs/reference/routing.md#bindings). One that is
+ * live is ended; the successor gets its bindings with `lifecycle: held` or `continuity: agent`, its agent's claims that wait
+ * for a holder, its checks, and what had not reached it, or failed with it; its other bindings are released. Throws Fault
+ * `not_found`.
  */
 export async function takeOver(
   ctx: FlowContext,

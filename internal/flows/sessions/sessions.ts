@@ -1,7 +1,7 @@
-// Sessions as records (docs/reference/routing.md#bindings, docs/reference/sessions.md#states; docs/reference/sessions.md#slot, Bindings): how one is made, told, replaced and
-// ended, and how its bindings move, each with its event. Which session gets an event is decided elsewhere; what runs a
-// session is elsewhere too. All of it happens under the project's routing lock, but for money (docs/reference/sessions.md#spending): what model
-// calls may cost and have cost.
+// Sessions as records (docs/reference/sessions.md#states and #slot, docs/reference/routing.md#bindings): how one is made,
+// told, replaced and ended, and how its bindings move, each with its event. Which session gets an event is decided elsewhere;
+// what runs a session is elsewhere too. All of it happens under the project's routing lock, but for money
+// (docs/reference/sessions.md#spending): what model calls may cost and have cost.
 
 import { readFile } from 'node:fs/promises';
 import {

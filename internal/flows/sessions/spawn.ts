@@ -1,6 +1,6 @@
-// A session that makes another (docs/reference/sessions.md#states, svc.sessions.spawn): once per idempotency key, converted into a
-// message to the one that lives where the agent has one session at a time (docs/reference/routing.md#spawn), and observed by the
-// one that made it unless its agent says otherwise.
+// A session that makes another (docs/reference/sessions.md#spawning): once per idempotency key, converted into a message to
+// the one that lives where the agent has one session at a time (docs/reference/routing.md#spawn), and observed by the one
+// that made it unless its agent says otherwise.
 
 import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';

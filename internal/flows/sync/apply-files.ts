@@ -1,6 +1,6 @@
-// Applies files that a person sent: the tree is built from them, compiled with the loop on what it needs, and applied
-// with the owner `manual`. Outside paths come from the files given, templates from the configured sources. A real
-// apply leaves a run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs, `POST P/apply`).
+// Applies files that a person sent: the tree is built from them, compiled with the loop on what it needs, and applied with
+// the owner `manual`. Outside paths come from the files given, templates from the configured sources. A real apply leaves a
+// run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs).
 
 import { gitId } from '../../base/hash.ts';
 import { yieldToEventLoop } from '../../base/concurrency.ts';

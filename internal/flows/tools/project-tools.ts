@@ -21,7 +21,7 @@ const shown = ({ endpoint, ingestUrl, triggers, problems }: EndpointView) => ({
   ingestUrl,
   status: endpoint.status,
   auth: endpoint.auth,
-  // Every error of an endpoint is about its secret (docs/reference/webhook-endpoints.md#declaring, Diagnostics).
+  // Every error of an endpoint is about its secret (docs/reference/webhook-endpoints.md#problems).
   secretPresent: isOpen(endpoint.auth) ? null : !problems.some(({ severity }) => severity === 'error'),
   reservedUntil: endpoint.reservedUntil,
   triggers,

@@ -1,7 +1,7 @@
-// What a session may call (docs/reference/tools.md, Tools): one server per alias of its agent's `tools`, told apart by a token
-// that opens this session alone. Decides which tools an alias has, refuses those that it does not before anything is
-// looked up for them, and says what became of a call. Remote servers are named here and reached elsewhere: a credential
-// never enters a sandbox. Never runs a session and never decides where an event goes.
+// What a session may call (docs/reference/tools.md): one server per alias of its agent's `tools`, told apart by a token that
+// opens this session alone. Decides which tools an alias has, refuses those that it does not before anything is looked up for
+// them, and says what became of a call. Remote servers are named here and reached elsewhere: a credential never enters a
+// sandbox. Never runs a session and never decides where an event goes.
 
 import { sha256Bytes } from '../../base/hash.ts';
 import { callerByToken, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';

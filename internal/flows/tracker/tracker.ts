@@ -1,6 +1,6 @@
-// What a session reads and changes in the issue tracker (docs/reference/connections.md#connections, Chat and tracker). Names are resolved in
-// the issue's team; the id of a comment is ours, so that a repeat cannot make a second one. Writes go through the outbox.
-// Never keeps a text or a key, and never reaches another connection than the one that its alias names.
+// What a session reads and changes in the issue tracker (docs/reference/tools.md). Names are resolved in the issue's team;
+// the id of a comment is ours, so that a repeat cannot make a second one. Writes go through the outbox. Never keeps a text or
+// a key, and never reaches another connection than the one that its alias names.
 
 import type { ToolInput } from '../../../schemas/tool-input.ts';
 import { outsideFault } from '../../domain/outside.ts';

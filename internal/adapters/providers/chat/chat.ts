@@ -1,6 +1,7 @@
 // The chat provider's wire: proof of a delivery over its time and raw bytes within five minutes, and its events in the
-// neutral vocabulary (docs/reference/connections.md#intakes: Intakes, Normalized payloads). One message is one event: what arrives both as
-// a mention and as a plain message is told by the mention. Never looks at a project, a trigger or a session.
+// neutral vocabulary (docs/reference/connections.md#intakes, docs/reference/events.md#payloads). One message is one event:
+// what arrives both as a mention and as a plain message is told by the mention. Never looks at a project, a trigger or a
+// session.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Delivery, Fact, FactKey, NamedEvent } from '../../../domain/delivery.ts';

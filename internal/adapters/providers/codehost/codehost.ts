@@ -1,6 +1,6 @@
 // The code host's wire: proof of a webhook over its raw bytes, and its events in the neutral vocabulary
-// (docs/reference/connections.md#intakes: Intakes, Normalized payloads). Decides whether a delivery is the provider's and what it says;
-// never looks at a project, a repository row or a trigger. The provider's own words end in this room.
+// (docs/reference/connections.md#intakes, docs/reference/events.md#payloads). Decides whether a delivery is the provider's
+// and what it says; never looks at a project, a repository row or a trigger. The provider's own words end in this room.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { outsideFault } from '../../../domain/outside.ts';

@@ -1,6 +1,6 @@
-// The issue tracker's wire: proof of a webhook over its raw bytes within a minute of its own time stamp, and its events
-// in the neutral vocabulary (docs/reference/connections.md#intakes: Intakes, Normalized payloads). A label, state or person that a change
-// gives by id alone is named by what earlier deliveries said. Never looks at a project, a trigger or a session.
+// The issue tracker's wire: proof of a webhook over its raw bytes within a minute of its own time stamp, and its events in
+// the neutral vocabulary (docs/reference/connections.md#intakes, docs/reference/events.md#payloads). A label, state or person
+// that a change gives by id alone is named by what earlier deliveries said. Never looks at a project, a trigger or a session.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type Posted, postOnce } from '../../../base/net/post-once.ts';

@@ -11,7 +11,7 @@ import type { Sql } from '../store.ts';
 import { type RouterStatus, wholePayload } from './events.ts';
 import type { EventTarget } from './new-event.ts';
 
-/** What a trigger decided on an event (docs/reference/webhook-endpoints.md#requests, `routes`). */
+/** What a trigger decided on an event (docs/reference/routing.md#matching). */
 export interface EventRoute {
   readonly agentId: string;
   readonly agent: string;

@@ -1,6 +1,6 @@
-// Resolution of the secrets of one launch, in one statement and so in one transaction: scopes and shadowing, expiry,
-// stamps, audit entries. All or nothing: where a required secret is absent, or two injected ones claim one host and
-// header, nothing is stamped, nothing is audited and no sealed byte is returned (docs/reference/secrets.md#fields, Resolution).
+// Resolution of the secrets of one launch, in one statement and so in one transaction: scopes and shadowing, expiry, stamps,
+// audit entries. All or nothing: where a required secret is absent, or two injected ones claim one host and header, nothing
+// is stamped, nothing is audited and no sealed byte is returned (docs/reference/secrets.md#resolution).
 
 import type { Sql } from '../store.ts';
 import type { InjectionRow, SealedValue } from './secrets.ts';

@@ -1,4 +1,5 @@
-// Calls to the outside (docs/reference/connections.md#connections, Calls): those of a session, and those of no session. No inputs, no results.
+// Calls to the outside (docs/reference/http-api.md#calls): those of a session, and those of no session. No inputs, no
+// results.
 
 import * as api from '../../../../schemas/api/calls.ts';
 import { countCalls } from '../../../adapters/store/console/counts.ts';

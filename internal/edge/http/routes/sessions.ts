@@ -1,4 +1,4 @@
-// Sessions: lists, one, its transcript and its stream, and what people do with it (docs/reference/http-api.md#conventions, docs/reference/sessions.md#states).
+// Sessions: lists, one, its transcript and its stream, and what people do with it (docs/reference/http-api.md#sessions).
 
 import * as api from '../../../../schemas/api/sessions.ts';
 import * as usage from '../../../../schemas/api/usage.ts';
