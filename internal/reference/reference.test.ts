@@ -61,6 +61,14 @@ test('every citation leads somewhere', () => {
   assert.ok(followed > 100, `only ${followed} citations were found`);
 });
 
+test('every decision is in the list of decisions', () => {
+  const list = readFileSync(join(root, 'docs/adr/README.md'), 'utf8');
+  const pages = globSync('docs/adr/*.md', { cwd: root }).map((path) => path.split('/').at(-1) ?? '');
+  const unlisted = pages.filter((page) => /^(?!0000)\d/.test(page) && !list.includes(`](${page})`));
+  assert.deepEqual(unlisted, []);
+  assert.ok(pages.length > 10, `only ${pages.length} pages were found`);
+});
+
 test('every path that the way in names is there', () => {
   const missing: string[] = [];
   let followed = 0;

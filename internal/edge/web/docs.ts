@@ -36,17 +36,6 @@ export interface DocsSite {
 
 const nameOf = (file: string): string =>
   elsewhere.find(([, path]) => path === file)?.[0] ?? file.replace(/^docs\//, '').replace(/\/?(README)?\.md$/, '');
-const decisions = 'docs/adr/README.md';
-/** The page of decisions lists those that there are. */
-const decisionList = (files: readonly string[]): string =>
-  files
-    .filter((file) => file.startsWith('docs/adr/') && file !== decisions)
-    .toSorted()
-    .map(
-      (file) =>
-        `- [${/^# (.+)$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1] ?? file}](${posix.basename(file)})\n`,
-    )
-    .join('');
 const addressOf = (name: string): string => (name === '' ? '/docs' : `/docs/${name}`);
 const markdownOf = (name: string): string => `${addressOf(name === '' ? 'index' : name)}.md`;
 
@@ -69,8 +58,7 @@ export function createDocs(): DocsSite {
     .filter((one) => one.endsWith('.md') && !one.includes('0000-template'));
   const found = [...below.toSorted(), ...elsewhere.map(([, path]) => path)].flatMap((file) => {
     try {
-      const text = readFileSync(join(root, file), 'utf8');
-      return [{ file, text: file === decisions ? `${text}\n${decisionList(below)}` : text }];
+      return [{ file, text: readFileSync(join(root, file), 'utf8') }];
     } catch (error) {
       // A package may come without what is for those who work on it.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
