@@ -4,6 +4,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { checkAddresses } from '../../internal/adapters/store/schema/address.ts';
 import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
 import { lackOfRoom } from '../../internal/adapters/store/schema/room.ts';
+import { isReadOnly, ping } from '../../internal/adapters/store/schema/server.ts';
 import { installationId, sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
 import { type Database, errorCode, isDriversWord } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
@@ -116,7 +117,7 @@ function boundDatabase(db: Database, log: Runtime['log']): () => void {
     const leftMs = begun + all - performance.now();
     const { part, leastMs } = answersLeft;
     db.refuseLate(leftMs > all - first ? first : Math.max(leastMs, leftMs * part));
-    db.vital.query('select 1').then(
+    ping(db.vital).then(
       () => (heardAt = performance.now()),
       // Silence is what was asked about.
       () => undefined,
@@ -336,8 +337,7 @@ async function listen(
     {
       name: 'database',
       check: async () => {
-        const { rows } = await db.query<{ no: string }>(`select current_setting('transaction_read_only') as no`);
-        if (rows[0]?.no === 'on') return 'The database is read-only.';
+        if (await isReadOnly(db)) return 'The database is read-only.';
         const lack = await lackOfRoom(db);
         return lack === undefined ? undefined : `The database takes no writes: ${lack}`;
       },
