@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { unlessAborted, within } from './waits.ts';
+import { settlesWithin, timeLimit, unlessAborted, within } from './waits.ts';
 
 const never = new Promise<never>(() => undefined);
 const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
@@ -20,6 +20,21 @@ test('work that takes longer is waited for no more, and may fail unheard', async
   assert.equal(await within(late.promise, 1), undefined);
   late.reject(new Error('nobody hears it'));
   await turn();
+});
+
+test('work that fails in time has ended, and work that takes longer has not', async () => {
+  assert.equal(await settlesWithin(Promise.resolve(), 60_000), true);
+  assert.equal(await settlesWithin(Promise.reject(new Error('its owner hears it')), 60_000), true);
+  assert.equal(await settlesWithin(never, 1), false);
+});
+
+test('a limit of time ends also where the caller leaves, with the reason of whichever comes first', async () => {
+  const caller = new AbortController();
+  const limit = timeLimit(60_000, caller.signal);
+  caller.abort(new Error('the caller left'));
+  assert.throws(() => limit.throwIfAborted(), /the caller left/);
+  const late = timeLimit(1);
+  await assert.rejects(unlessAborted(never, late), { name: 'TimeoutError' });
 });
 
 test('work that ends before anybody wants it no more gives what it gives or throws, and no listener stays behind', async () => {

@@ -12,6 +12,21 @@ export async function within<T>(work: Promise<T>, ms: number): Promise<{ readonl
   }
 }
 
+/** Whether the work has ended within so many milliseconds; that it failed stays the business of whoever began it. */
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
+  return (await within(settled, ms)) !== undefined;
+}
+
+/** A signal that aborts after so many milliseconds, with a TimeoutError, or with `signal` where that aborts first. */
+export function timeLimit(ms: number, signal?: AbortSignal): AbortSignal {
+  const limit = AbortSignal.timeout(ms);
+  return signal === undefined ? limit : AbortSignal.any([limit, signal]);
+}
+
 /** What the work gives. Throws the signal's reason where that comes first, or has come before; else what the work throws. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();

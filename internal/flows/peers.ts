@@ -4,6 +4,7 @@
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Peer } from '../adapters/store/operations/peers.ts';
+import { timeLimit } from '../base/waits.ts';
 import { Fault } from '../domain/fault.ts';
 import type { FlowContext } from './context.ts';
 
@@ -98,7 +99,7 @@ export async function askAll<T>(
   what: Parameters<typeof askPeer>[1],
   on: ForwardedRequest,
 ): Promise<{ readonly answers: T[]; readonly unreachable: string[] }> {
-  const limited = { ...on, signal: AbortSignal.any([on.signal, AbortSignal.timeout(answerMs)]) };
+  const limited = { ...on, signal: timeLimit(answerMs, on.signal) };
   const asked = peers.map(async (peer) => JSON.parse(await text(await askPeer(peer, what, limited))) as T);
   const settled = await Promise.allSettled(asked);
   const unreachable = settled.flatMap((one, index): string[] =>

@@ -1,5 +1,6 @@
 // Brings an image to Docker or Podman from its registry, and tells what went wrong in one of five words.
 
+import { timeLimit } from '../../base/waits.ts';
 import { type DockerClient, textField } from './docker-client.ts';
 import { EngineError, type EngineErrorCode } from './types.ts';
 
@@ -28,11 +29,12 @@ function partsOf(image: string): { readonly fromImage: string; readonly tag: str
 
 export async function pull(client: DockerClient, image: string, signal?: AbortSignal): Promise<void> {
   const query = new URLSearchParams(partsOf(image));
-  const limit = AbortSignal.timeout(pullMs);
-  const signals = signal === undefined ? limit : AbortSignal.any([limit, signal]);
   let failure = '';
   try {
-    for await (const line of client.lines(`/images/create?${query}`, { method: 'POST', signal: signals })) {
+    for await (const line of client.lines(`/images/create?${query}`, {
+      method: 'POST',
+      signal: timeLimit(pullMs, signal),
+    })) {
       failure ||= errorIn(line);
     }
   } catch (error) {

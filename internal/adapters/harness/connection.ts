@@ -3,7 +3,7 @@
 // call then gets.
 
 import { type ClientConnection, client, RequestError } from '@agentclientprotocol/sdk';
-import { expires } from './expires.ts';
+import { settlesWithin } from '../../base/waits.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
 import { agentOf, supports, initializeParams } from './handshake.ts';
 import { classifyTurn, errorOf, errorText, isForgotten, type TurnAnswer, type TurnFacts } from './outcome.ts';
@@ -201,8 +201,8 @@ export class HarnessConnection {
       // A wire that ends meanwhile ends the turn.
       void this.#wire.agent.notify('session/cancel', { sessionId: this.#sessionId ?? '' }).catch(() => undefined);
     }
-    const overdue = await expires(turn.ended, this.#options.limits.cancelGraceMs);
-    return overdue ? 'overdue' : 'ended';
+    const isInTime = await settlesWithin(turn.ended, this.#options.limits.cancelGraceMs);
+    return isInTime ? 'ended' : 'overdue';
   }
 
   /** Ends the wire and the program's input; ending the program is its owner's. Safe to call twice. */
@@ -255,7 +255,7 @@ export class HarnessConnection {
 
   async #attempt(method: string, params: unknown, limitMs: number): Promise<TurnAnswer> {
     const answer = this.#request(method, params);
-    if (await expires(answer, limitMs))
+    if (!(await settlesWithin(answer, limitMs)))
       this.#fail('timeout', `the harness did not answer ${method} within ${limitMs} ms`);
     return answer;
   }
@@ -363,14 +363,14 @@ export class HarnessConnection {
       if (stdout.readableEnded || stdout.destroyed) resolve();
       else stdout.once('close', resolve).once('end', resolve);
     });
-    await expires(Promise.race([closed, this.ended]), this.#options.limits.drainMs);
+    await settlesWithin(Promise.race([closed, this.ended]), this.#options.limits.drainMs);
     const how = exit.signal === null ? `with status ${exit.code}` : `by ${exit.signal}`;
     this.#fail('exited', `the harness ended ${how}`, { exit });
   }
 
   async #onOutputEnd(partial: string | undefined): Promise<void> {
     const waited = this.#options.process.exited.then((exit) => this.#onExit(exit));
-    await expires(Promise.race([waited, this.ended]), this.#options.limits.drainMs * 2);
+    await settlesWithin(Promise.race([waited, this.ended]), this.#options.limits.drainMs * 2);
     const where = partial === undefined ? '' : ` in the middle of a message: ${partial}`;
     this.#fail('exited', `the harness closed its output${where}`);
   }

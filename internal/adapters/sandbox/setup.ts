@@ -9,6 +9,7 @@ import { finished } from 'node:stream/promises';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { Fault } from '../../domain/fault.ts';
 import { sha256 } from '../../base/hash.ts';
+import { timeLimit } from '../../base/waits.ts';
 import { relativeTo, declaredHome, declaredPath } from './layout.ts';
 import type { SetupCache } from './setup-cache.ts';
 import type { RunResult, Sandbox } from './types.ts';
@@ -314,10 +315,7 @@ async function hashFiles(
     argv: ['/bin/sh', '-c', script, 'sh', ...files.map((file) => `./${file}`)],
     cwd,
   });
-  const stop = AbortSignal.any([
-    AbortSignal.timeout(archiveMs),
-    ...(request.signal === undefined ? [] : [request.signal]),
-  ]);
+  const stop = timeLimit(archiveMs, request.signal);
   const kill = (): void => void child.kill().catch(() => undefined); // Then it ends without a code, below.
   stop.addEventListener('abort', kill, { once: true });
   try {

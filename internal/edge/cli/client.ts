@@ -5,6 +5,7 @@
 import type { Answers, Given, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { pathPart } from '../../domain/path-part.ts';
+import { timeLimit } from '../../base/waits.ts';
 import { type ProblemDetails, Refusal, refusal, trustHint } from './failure.ts';
 import { findServer, type ServerSettings } from './settings.ts';
 import { type SseMessage, sseMessages } from './sse.ts';
@@ -118,8 +119,7 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
     return operation.path.replaceAll(/:(\w+)/g, (_, name: keyof typeof params) => pathPart(params[name]));
   };
   const request = async (operation: Pick<Operation, 'method' | 'path'>, input: Loose): Promise<unknown> => {
-    const timeout = AbortSignal.timeout(input.timeoutMs ?? 60_000);
-    const stop = AbortSignal.any([signal, timeout]);
+    const stop = timeLimit(input.timeoutMs ?? 60_000, signal);
     return readJson(await send(server, operation.method, pathOf(operation, input), input, stop), server);
   };
   return {

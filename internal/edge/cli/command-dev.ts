@@ -13,6 +13,7 @@ import * as secrets from '../../../schemas/api/secrets.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
 import { readPayload } from '../../core/match/match.ts';
 import type { Json } from '../../domain/json.ts';
+import { timeLimit } from '../../base/waits.ts';
 import { type Client, connect, createClient } from './client.ts';
 import { devAgent, type DevAgent, type DevEvent, promptFor } from './dev-tree.ts';
 import { printDiagnostics } from './diagnostics.ts';
@@ -56,7 +57,7 @@ export const devCommand: Handler = async (call) => {
   await makeDirectory(dataDir).catch((error: NodeJS.ErrnoException) => {
     throw refusal('cannot-write', `${dataDir} cannot be made (${error.code})`);
   });
-  const stop = AbortSignal.any([call.io.signal, AbortSignal.timeout(Math.min(timeout * 1000, timerMaxMs))]);
+  const stop = timeLimit(Math.min(timeout * 1000, timerMaxMs), call.io.signal);
   let daemon: ChildProcess | undefined;
   try {
     for (const note of agent.notes) say(call, note);

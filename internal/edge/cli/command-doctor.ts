@@ -6,6 +6,7 @@ import * as repositories from '../../../schemas/api/repositories.ts';
 import * as server from '../../../schemas/api/server.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { stat } from 'node:fs/promises';
+import { timeLimit } from '../../base/waits.ts';
 import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
 import { UsageError, Refusal, refusal, trustHint } from './failure.ts';
@@ -107,7 +108,7 @@ async function checkServer(call: Call): Promise<DoctorCheck[]> {
 
 /** What an address answers, read to its end: whatever is between may cut it off, or take its time over each byte. */
 async function look(call: Call, url: string): Promise<{ readonly response: Response; readonly text: string }> {
-  const signal = AbortSignal.any([call.io.signal, AbortSignal.timeout(lookMs)]);
+  const signal = timeLimit(lookMs, call.io.signal);
   const response = await fetch(url, { redirect: 'manual', signal });
   return { response, text: await response.text() };
 }

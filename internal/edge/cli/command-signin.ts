@@ -6,6 +6,7 @@ import * as tokens from '../../../schemas/api/tokens.ts';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { timeLimit } from '../../base/waits.ts';
 import { openBrowser } from './browser.ts';
 import { type Client, connect, createClient } from './client.ts';
 import { replaceFile } from './contexts.ts';
@@ -30,7 +31,7 @@ async function postForm(call: Call, address: string, form: { readonly [name: str
       redirect: 'manual',
       headers: { accept: 'application/json' },
       body: new URLSearchParams(form),
-      signal: AbortSignal.any([call.io.signal, AbortSignal.timeout(60_000)]),
+      signal: timeLimit(60_000, call.io.signal),
     });
     const text = await response.text();
     return { status: response.status, body: Object(JSON.parse(text)) as FormAnswer['body'] };

@@ -6,6 +6,7 @@ import { maxSatisfying, satisfies, SemVer, valid, validRange } from 'semver';
 import { type Dispatcher, request } from 'undici';
 import { yieldToEventLoop } from '../../../base/concurrency.ts';
 import { PrivateAddressError } from '../../../base/net/net.ts';
+import { timeLimit } from '../../../base/waits.ts';
 import { lookedAt } from '../../../domain/depth.ts';
 import { checkUrl, RefusedAddressError, type TemplateNetwork } from './guard.ts';
 import {
@@ -39,8 +40,7 @@ const acceptHeader = 'application/vnd.npm.install-v1+json; q=1.0, application/js
 
 async function download(access: RegistryAccess, start: URL, accept: string, bytesMax: number): Promise<Buffer> {
   const home = new URL(access.url).origin;
-  const timeout = AbortSignal.timeout(callTimeoutMs);
-  const signal = access.signal === undefined ? timeout : AbortSignal.any([access.signal, timeout]);
+  const signal = timeLimit(callTimeoutMs, access.signal);
   let url = start;
   for (let hop = 0; hop <= redirectsMax; hop += 1) {
     checkUrl(url, access.network);
