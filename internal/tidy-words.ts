@@ -214,7 +214,7 @@ export const wordRules: readonly WordRule[] = [
   },
   {
     name: 'constant',
-    pattern: /^(?:export )?const [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*(?::| =)/,
+    pattern: /^(?:export )?const \[?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*(?::| =|, [A-Z])/,
     // Named as the kernel names them.
     allowed: ['internal/adapters/sandbox/seccomp.ts'],
     inTests: false,

@@ -1,8 +1,14 @@
 // Long texts of large JSON, found where they stand, so that nobody makes strings of them: whoever takes them puts something
 // short in their place before a parser sees the rest.
 
-const [QUOTE, BACKSLASH, COLON, COMMA] = [0x22, 0x5c, 0x3a, 0x2c];
-const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d];
+const quote = 0x22;
+const backslash = 0x5c;
+const colon = 0x3a;
+const comma = 0x2c;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+const openList = 0x5b;
+const closeList = 0x5d;
 /** Bytes that are looked at between two turns of whoever else there is. */
 const sliceBytes = 4_194_304;
 /** Of a key that anybody asks for. */
@@ -39,16 +45,16 @@ export function* longTexts(
   let slice = sliceBytes;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at];
-    if (byte === COLON) isValue = true;
-    else if (byte === COMMA) isValue = false;
-    else if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
-      kinds.push(byte === OPEN_OBJECT ? '{' : '[');
+    if (byte === colon) isValue = true;
+    else if (byte === comma) isValue = false;
+    else if (byte === openObject || byte === openList) {
+      kinds.push(byte === openObject ? '{' : '[');
       keys.push(undefined);
       isValue = false;
-    } else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
+    } else if (byte === closeObject || byte === closeList) {
       kinds.pop();
       keys.pop();
-    } else if (byte === QUOTE) {
+    } else if (byte === quote) {
       const end = endOf(bytes, at);
       const isKey = !isValue && kinds.at(-1) === '{';
       if (isKey) keys[keys.length - 1] = keyAt(bytes, at + 1, end);
@@ -70,10 +76,10 @@ function keyAt(bytes: Buffer, from: number, to: number): string | undefined {
 /** Where the quote stands that ends the text which the one at `start` begins. */
 function endOf(bytes: Buffer, start: number): number {
   for (let from = start + 1; ; ) {
-    const end = bytes.indexOf(QUOTE, from);
+    const end = bytes.indexOf(quote, from);
     if (end === -1) throw new UnterminatedText();
     let slashes = 0;
-    while (bytes[end - 1 - slashes] === BACKSLASH) slashes += 1;
+    while (bytes[end - 1 - slashes] === backslash) slashes += 1;
     if (slashes % 2 === 0) return end;
     from = end + 1;
   }

@@ -35,8 +35,9 @@ export interface DockerSettings extends DockerAddress {
 const startMs = 120_000;
 /** How long the removal of a box is waited for whose launch was given up. */
 const givenUpMs = 2_000;
-/** A box that is on its way out of its engine is asked after so many times, with a pause between two. */
-const [removalTries, removalPauseMs] = [100, 100];
+/** How often a box that its engine is removing is asked after, and the pause between two of these looks. */
+const removalTries = 100;
+const removalPauseMs = 100;
 const referencePattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$/;
 
 const labelFilter = (...labels: readonly string[]): string => encodeURIComponent(JSON.stringify({ label: labels }));

@@ -18,7 +18,10 @@ const quote = 0x22;
 const backslash = 0x5c;
 const comma = 0x2c;
 const colon = 0x3a;
-const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d];
+const openObject = 0x7b;
+const closeObject = 0x7d;
+const openList = 0x5b;
+const closeList = 0x5d;
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const textAt = (bytes: Uint8Array, from: number, to: number): string => decoder.decode(bytes.subarray(from, to));
@@ -73,8 +76,8 @@ class Checker {
     if (this.#values > this.#bounds.values) throw new TooMany();
     const byte = this.#bytes[this.#at];
     if (byte === quote) this.#text();
-    else if (byte === OPEN_OBJECT) this.#members(depth + 1, CLOSE_OBJECT);
-    else if (byte === OPEN_LIST) this.#members(depth + 1, CLOSE_LIST);
+    else if (byte === openObject) this.#members(depth + 1, closeObject);
+    else if (byte === openList) this.#members(depth + 1, closeList);
     else if (byte === 0x2d || isDigit(byte)) this.#number();
     else this.#word(byte);
   }
@@ -88,7 +91,7 @@ class Checker {
       return;
     }
     for (;;) {
-      if (close === CLOSE_OBJECT) this.#key();
+      if (close === closeObject) this.#key();
       this.#value(depth);
       this.#space();
       const byte = this.#bytes[this.#at];
@@ -173,11 +176,11 @@ function behindValue(bytes: Uint8Array, start: number): number {
   for (let at = start; ; ) {
     const byte = bytes[at];
     if (byte === quote) at = behindText(bytes, at);
-    else if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
+    else if (byte === openObject || byte === openList) {
       depth += 1;
       at += 1;
       continue;
-    } else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
+    } else if (byte === closeObject || byte === closeList) {
       depth -= 1;
       at += 1;
     } else if (depth > 0) {
@@ -185,11 +188,7 @@ function behindValue(bytes: Uint8Array, start: number): number {
       at += 1;
       continue;
     } else {
-      while (
-        at < bytes.length &&
-        !isSpace(bytes[at]) &&
-        ![comma, CLOSE_OBJECT, CLOSE_LIST].includes(bytes[at] as number)
-      )
+      while (at < bytes.length && !isSpace(bytes[at]) && ![comma, closeObject, closeList].includes(bytes[at] as number))
         at += 1;
     }
     if (depth === 0) return at;
@@ -214,8 +213,8 @@ export function readLazily(bytes: Uint8Array): Json {
 function valueOf(bytes: Uint8Array, from: number, to: number): Json {
   const first = bytes[from];
   if (to - from <= eagerBytes) return readPayload(textAt(bytes, from, to));
-  if (first === OPEN_OBJECT) return objectOf(bytes, from);
-  if (first === OPEN_LIST) return listOf(bytes, from);
+  if (first === openObject) return objectOf(bytes, from);
+  if (first === openList) return listOf(bytes, from);
   if (first === quote && bytes.subarray(from, to).indexOf(backslash) === -1) return textAt(bytes, from + 1, to - 1);
   return readPayload(textAt(bytes, from, to));
 }
@@ -235,7 +234,7 @@ function eachMember(
   const flush = (to: number): void => {
     if (to > runFrom) take.run(runFrom, to);
   };
-  if (bytes[at] === CLOSE_OBJECT || bytes[at] === CLOSE_LIST) return;
+  if (bytes[at] === closeObject || bytes[at] === closeList) return;
   for (let last = at; ; ) {
     const memberFrom = at;
     const keyTo = isObject ? behindText(bytes, at) : at;
@@ -296,7 +295,7 @@ export function* membersOf(
   bytes: Uint8Array,
 ): Generator<{ readonly key: string; readonly from: number; readonly valueFrom: number; readonly to: number }> {
   let at = behindSpace(bytes, behindSpace(bytes, 0) + 1);
-  while (bytes[at] !== CLOSE_OBJECT) {
+  while (bytes[at] !== closeObject) {
     const keyTo = behindText(bytes, at);
     const valueFrom = behindSpace(bytes, behindSpace(bytes, keyTo) + 1);
     const to = behindValue(bytes, valueFrom);
