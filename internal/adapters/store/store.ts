@@ -8,10 +8,12 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import { parseJson } from '../../domain/json-text.ts';
 import { asFault, databaseUnavailable, errorCode, isConnectionLoss, isRepeatable } from './schema/errors.ts';
-import { ListenHub } from './schema/listen.ts';
+import { ListenHub, tellingName, type Wakeup, WakeupSender } from './schema/listen.ts';
 import { type Held, type Lane, Pool, type Tx, Waited } from './schema/pool.ts';
 import { notedRoom } from './schema/room.ts';
 import type { Sql, Statement } from './schema/sql.ts';
+import { type OpeningRows, Transaction } from './schema/transaction.ts';
+
 export type { Sql, Statement, Tx };
 export {
   databaseUnavailable,
@@ -22,24 +24,22 @@ export {
   isRepeatable,
   isUniqueViolation,
 } from './schema/errors.ts';
-import { type Wakeup, tellingName, WakeupSender } from './schema/listen.ts';
-import { type OpeningRows, Transaction } from './schema/transaction.ts';
 
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   readonly readOnly?: boolean;
   /**
-   * Its statements may take their time (not that of waiting for others' locks), as long as the server answers anybody: for
-   * the few that read or write a great deal.
+   * Its statements may take longer than a caller is made to wait, up to the server's own limit and as long as the server
+   * answers somebody: for the few that read or write a great deal. Waiting for others' locks stays short.
    */
   readonly patient?: boolean;
-  /** Time limit of each of its statements, where another one than usual. */
+  /** Time limit of each of its statements, in milliseconds, where it is another one than usual. */
   readonly statementMs?: number;
-  /** A statement that goes with the beginning and costs no turn of its own; `fn` is given its rows. */
+  /** A statement that goes in the message of `begin`, and costs no round trip of its own; `fn` is given its rows. */
   readonly opening?: Statement;
   /**
-   * One that goes before it in the same message and is committed by itself, also where the transaction is rolled back; where
-   * it fails there is no transaction. It may be run again. `fn` is given its rows.
+   * A statement in front of `opening`, in the same message but committed by itself: it stays where the transaction is rolled
+   * back, and runs again where that is repeated. Where it fails there is no transaction. `fn` is given its rows.
    */
   readonly ahead?: Statement | undefined;
 }
@@ -51,20 +51,20 @@ export interface Database extends Sql {
   readonly url: string;
   /** Whether a pooler is behind that address: then nothing may be left on a connection from one transaction to the next. */
   readonly pooled: boolean;
-  /** The same for every view of one daemon's database. */
+  /** The same object for every view of this database: what is kept by database is kept by this. */
   readonly root: object;
-  /** The same for what somebody outside waits for: what is not answered within 5 s is `unavailable`. */
+  /** A view for requests from outside: what is not answered within 5 s throws Fault `unavailable`. */
   readonly calls: Database;
-  /** As `calls`, for one of them: what it has waited for the database is waited less for all that it asks next. */
+  /** As `calls`, for a single request: what it has waited for the database is taken off the time of all that it asks next. */
   oneCall(): Database;
-  /** The same for what looks again and again whether there is news: it waits a moment rather than have a connection opened. */
+  /** A view for loops that look for news again and again: they wait a moment rather than have a connection opened. */
   readonly looks: Database;
   /**
-   * For one statement that a transaction has beside it, committed by itself: it waits for no other transaction, which may have
-   * such a statement too, and could wait for this one.
+   * For a statement that is committed by itself while a transaction waits for it. It has a connection kept for it: behind
+   * others' transactions, which may wait for such a statement too, each could wait for the other.
    */
   readonly notes: Sql;
-  /** Connections that nothing else takes: for the heartbeat, the leases, and what ends a statement that was given up. */
+  /** Connections that nothing else takes: for the heartbeat, the leases, and ending statements that were given up. */
   readonly vital: Sql;
   /**
    * Runs `fn` in one transaction and commits, or rolls back when it throws. Repeated up to five times when PostgreSQL
@@ -80,9 +80,9 @@ export interface Database extends Sql {
   statements(): number;
   /** What waits for a free connection: a measure of overload. */
   waiting(): number;
-  /** Of a daemon that stops: whoever waits for the database, or asks it from now on, hears that it is unavailable. */
+  /** For a daemon that stops: whoever waits for the database, or asks it from now on, gets Fault `unavailable`. */
   abandon(): void;
-  /** Whoever has waited for so long for an answer, and is not patient, hears so; the statement is ended. */
+  /** Whoever has waited `ms` for an answer, and is not patient, gets Fault `unavailable`; the server ends the statement. */
   refuseLate(ms: number): void;
   close(): Promise<void>;
 }
@@ -103,13 +103,17 @@ export interface DatabaseOptions {
  */
 export const connectionsMax = { main: 7, vital: 2, jobs: 2, listen: 1 } as const;
 
+/** Tries of what PostgreSQL has rolled back and may be repeated. */
 const attemptsMax = 5;
+/** The server ends a statement that takes longer than the one, and a transaction in which nothing is asked for as long as the other. */
+const statementMsDefault = 30_000;
+const idleInTransactionMs = 60_000;
 
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number(text));
 for (const type of [pg.types.builtins.JSON, pg.types.builtins.JSONB]) types.setTypeParser(type, parseJson);
 
-/** How much later than the server, which ends a statement that takes too long, its silence is taken for a lost connection. */
+/** A server that has not ended a late statement by itself after this is silent: its connection counts as lost. */
 const silenceMs = 5_000;
 
 /**
@@ -138,12 +142,11 @@ export function connectionConfig(
   };
 }
 
-const [statementMsDefault, idleInTransactionMs] = [30_000, 60_000];
-/** Within this, whoever waits outside gets an answer, or hears that there is none. */
+/** A request from outside gets its answer, or `unavailable`, within this. */
 const callMs = 5_000;
-/** A little less, for a lock that a patient call waits for. */
+/** How long a patient transaction of such a request waits for a lock: a little less. */
 const lockMs = 4_500;
-/** A wake-up that is so late wakes nobody sooner than polling does. */
+/** A wake-up that comes later than this wakes nobody sooner than polling does. */
 const tellMs = 2_000;
 
 /** Opens a pool; no connection is made before the first query. */

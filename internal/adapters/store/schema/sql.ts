@@ -9,8 +9,9 @@ export interface Statement {
 
 export interface Sql {
   /**
-   * Runs one statement, outside a transaction again where PostgreSQL has rolled it back and it may be repeated. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each
-   * connection parse and plan the statement once: for the few that run thousands of times a second.
+   * Runs one statement. Outside a transaction, one that PostgreSQL has rolled back and that may be repeated runs again.
+   * `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each connection parse and plan
+   * the statement once: for the few that run thousands of times a second.
    */
   query<R = Record<string, unknown>>(
     text: string,
