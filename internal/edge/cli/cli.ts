@@ -89,7 +89,7 @@ async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: Cl
   const handler = await command.load();
   const spoken: Call['spoken'] = {};
   try {
-    return await handler(makeCall(command, parsed, io, screen, commands, spoken));
+    return await handler(makeCall(command, { parsed, io, screen, commands, spoken }));
   } catch (error) {
     if (error instanceof TypeError && spoken.to !== undefined) throw notUnderstood(spoken.to, error);
     throw error instanceof Refusal ? named(error, command, parsed.args) : error;
@@ -117,15 +117,18 @@ const helpJson = (list: readonly CommandSpec[]): unknown => ({
   commands: list.map(({ words, summary, args, options }) => ({ command: words.join(' '), summary, args, options })),
 });
 
-function makeCall(
-  command: CommandSpec,
-  parsed: Parsed,
-  io: CliIo,
-  screen: Screen,
-  commands: readonly CommandSpec[],
-  spoken: Call['spoken'],
-  only?: string,
-): Call {
+/** What all commands of one line share. */
+interface Line {
+  readonly parsed: Parsed;
+  readonly io: CliIo;
+  readonly screen: Screen;
+  readonly commands: readonly CommandSpec[];
+  readonly spoken: Call['spoken'];
+}
+
+/** A command with what it was given; `only` as in `Call`. */
+function makeCall(command: CommandSpec, line: Line, only?: string): Call {
+  const { parsed, io, screen, commands, spoken } = line;
   const position = (name: string): number => {
     const index = command.args.findIndex((arg) => arg.name === name);
     if (index === -1) throw new Error(`${command.words.join(' ')} has no argument ${name}`);
@@ -154,7 +157,7 @@ function makeCall(
       const other = commands.find((one) => one.words.join(' ') === words);
       if (other === undefined) throw new Error(`there is no command ${words}`);
       const its = await screenFor({ ...parsed, command: other }, io);
-      return (await other.load())(makeCall(other, { ...parsed, args }, io, its, commands, spoken, one));
+      return (await other.load())(makeCall(other, { ...line, parsed: { ...parsed, args }, screen: its }, one));
     },
   };
 }

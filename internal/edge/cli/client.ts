@@ -48,13 +48,8 @@ export type Answered<A extends Answers> = {
 }[keyof A & number];
 type ItemOf<A extends Answers> = Answered<A> extends { readonly items: readonly (infer I)[] } ? I : never;
 
-type Op<P extends string, Q extends Schema | undefined, B extends Schema | undefined, A extends Answers> = Operation<
-  P,
-  Q,
-  B,
-  A
->;
-type Q0 = Schema | undefined;
+/** Of a query or a body: an operation may take none. */
+type MaybeSchema = Schema | undefined;
 
 export interface Page<I> {
   readonly items: readonly I[];
@@ -64,32 +59,32 @@ export interface Page<I> {
 export interface Client {
   readonly server: ServerSettings;
   /** JSON of a 2xx answer. Throws `Refusal` with the server's problem. */
-  call<P extends string, Q extends Q0, B extends Q0, A extends Answers>(
-    operation: Op<P, Q, B, A>,
+  call<P extends string, Q extends MaybeSchema, B extends MaybeSchema, A extends Answers>(
+    operation: Operation<P, Q, B, A>,
     ...input: {} extends Input<P, Q, B> ? [Input<P, Q, B>?] : [Input<P, Q, B>]
   ): Promise<Answered<A>>;
   /** Follows `nextCursor` until `limit` items are read (default: all). */
-  list<P extends string, Q extends Q0, A extends Answers>(
-    operation: Op<P, Q, undefined, A>,
+  list<P extends string, Q extends MaybeSchema, A extends Answers>(
+    operation: Operation<P, Q, undefined, A>,
     input?: Input<P, Q, undefined>,
     limit?: number,
   ): Promise<Page<ItemOf<A>>>;
   /** Text of a 2xx answer as it arrives. Throws `Refusal`, also where it breaks off. */
-  download<P extends string, Q extends Q0, B extends Q0, A extends Answers>(
-    operation: Op<P, Q, B, A>,
+  download<P extends string, Q extends MaybeSchema, B extends MaybeSchema, A extends Answers>(
+    operation: Operation<P, Q, B, A>,
     input?: Input<P, Q, B>,
   ): AsyncGenerator<string>;
   /** Bytes of a 2xx answer. Throws `Refusal`. */
   bytes<P extends string, A extends Answers>(
-    operation: Op<P, undefined, undefined, A>,
+    operation: Operation<P, undefined, undefined, A>,
     input: Input<P, undefined, undefined>,
   ): Promise<Buffer>;
   /**
    * Server-sent events, reconnecting with Last-Event-ID until the caller leaves or the process is asked to stop. Each time
    * that the server has taken it up, `onOpen` is told.
    */
-  events<P extends string, Q extends Q0, A extends Answers>(
-    operation: Op<P, Q, undefined, A>,
+  events<P extends string, Q extends MaybeSchema, A extends Answers>(
+    operation: Operation<P, Q, undefined, A>,
     input?: Input<P, Q, undefined>,
     onOpen?: () => void,
   ): AsyncGenerator<SseMessage>;
@@ -120,7 +115,8 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
   };
   const request = async (operation: Pick<Operation, 'method' | 'path'>, input: Loose): Promise<unknown> => {
     const stop = timeLimit(input.timeoutMs ?? 60_000, signal);
-    return readJson(await send(server, operation.method, pathOf(operation, input), input, stop), server);
+    const sent = { ...input, method: operation.method, path: pathOf(operation, input), signal: stop };
+    return readJson(await send(server, sent), server);
   };
   return {
     server,
@@ -133,13 +129,12 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
     },
     download: (operation, given) => {
       const input = (given ?? {}) as Loose;
-      return download(server, operation.method, pathOf(operation, input), input, signal);
+      return download(server, { ...input, method: operation.method, path: pathOf(operation, input), signal });
     },
     bytes: async (operation, given) => {
       const input = given as Loose;
-      const accept = { accept: 'application/octet-stream, application/problem+json' };
-      const response = await send(server, 'GET', pathOf(operation, input), {}, signal, accept);
-      if (!response.ok) await readJson(response, server);
+      const headers = { accept: 'application/octet-stream, application/problem+json' };
+      const response = await sendForOk(server, { method: 'GET', path: pathOf(operation, input), signal, headers });
       try {
         return Buffer.from(await response.arrayBuffer());
       } catch (error) {
@@ -158,17 +153,9 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
   };
 }
 
-async function* download(
-  server: ServerSettings,
-  method: string,
-  path: string,
-  { query, body }: RequestOptions,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
-  const accept = { accept: 'application/x-ndjson, application/problem+json' };
-  const options = { ...(query !== undefined && { query }), ...(body !== undefined && { body }) };
-  const response = await send(server, method, path, options, signal, accept);
-  if (!response.ok) await readJson(response, server);
+async function* download(server: ServerSettings, request: SentRequest): AsyncGenerator<string> {
+  const headers = { accept: 'application/x-ndjson, application/problem+json' };
+  const response = await sendForOk(server, { ...request, headers });
   const decoder = new TextDecoder();
   try {
     for await (const chunk of response.body ?? []) yield decoder.decode(chunk as Uint8Array, { stream: true });
@@ -202,31 +189,41 @@ function withQuery(path: string, query: RequestOptions['query']): string {
   return search.size === 0 ? path : `${path}?${search}`;
 }
 
-async function send(
-  server: ServerSettings,
-  method: string,
-  path: string,
-  options: RequestOptions,
-  signal: AbortSignal,
-  headers: { readonly [name: string]: string } = {},
-): Promise<Response> {
+interface SentRequest extends RequestOptions {
+  readonly method: string;
+  readonly path: string;
+  readonly signal: AbortSignal;
+  /** In place of those that ask for JSON. */
+  readonly headers?: { readonly [name: string]: string };
+}
+
+/** Sends a request, whatever its answer. Throws `Refusal` where none comes. */
+async function send(server: ServerSettings, request: SentRequest): Promise<Response> {
+  const { method, path, query, body, signal, headers = {} } = request;
   try {
-    return await fetch(`${server.url}${withQuery(path, options.query)}`, {
+    return await fetch(`${server.url}${withQuery(path, query)}`, {
       method,
       // A redirect would carry the token to wherever it points.
       redirect: 'manual',
       headers: {
         accept: 'application/json, application/problem+json',
         ...(server.token !== undefined && { authorization: `Bearer ${server.token}` }),
-        ...(options.body !== undefined && { 'content-type': 'application/json' }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
       signal,
     });
   } catch (error) {
     throw unreachable(server, error);
   }
+}
+
+/** The answer where it is a 2xx, unread. Throws `Refusal` with the server's problem where it is not. */
+async function sendForOk(server: ServerSettings, request: SentRequest): Promise<Response> {
+  const response = await send(server, request);
+  if (!response.ok) await readJson(response, server);
+  return response;
 }
 
 function unreachable(server: ServerSettings, error: unknown): Refusal {
@@ -301,9 +298,5 @@ async function openStream(
     'cache-control': 'no-store',
     ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };
-  const response = await send(server, 'GET', path, {}, signal, headers);
-  if (!response.ok) {
-    await readJson(response, server);
-  }
-  return response;
+  return sendForOk(server, { method: 'GET', path, signal, headers });
 }

@@ -6,7 +6,7 @@ import * as members from '../../../schemas/api/members.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { once } from 'node:events';
 import { connect } from './client.ts';
-import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
+import { reasonBody, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { refusal } from './failure.ts';
 import { isoTime } from './iso-time.ts';
 import { showList } from './lists.ts';
@@ -63,7 +63,7 @@ export const accountDelete: Handler = async (call) => {
   const of = { params: { account: name } };
   const look = async () => (await client.call(members.deleteServiceAccount, { ...of, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `deleting ${name}`, look))) return 0;
-  await client.call(members.deleteServiceAccount, { ...of, ...because(call) });
+  await client.call(members.deleteServiceAccount, { ...of, ...reasonBody(call) });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name} with its tokens`);
   return 0;
 };
@@ -96,7 +96,7 @@ export const projectDelete: Handler = async (call) => {
   const of = { params: { project } };
   const look = async () => (await client.call(tenancy.deleteProject, { ...of, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `deleting ${project}`, look))) return 0;
-  await client.call(tenancy.deleteProject, { ...of, ...because(call) });
+  await client.call(tenancy.deleteProject, { ...of, ...reasonBody(call) });
   call.screen.emit({ slug: project, status: 'deleted' }, () => `deleted the project ${project}`);
   return 0;
 };

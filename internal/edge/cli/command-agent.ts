@@ -7,7 +7,7 @@ import { type AnyVariants, type Desc, keysOf } from '../../../schemas/grammar.ts
 import type { DryRun, Spending } from '../../../schemas/api/common.ts';
 import { isExactNumber, readPayload } from '../../core/match/match.ts';
 import { connect } from './client.ts';
-import { because, dryRun, isMeant } from './confirm.ts';
+import { reasonBody, dryRun, isMeant } from './confirm.ts';
 import { UsageError } from './failure.ts';
 import { readJson } from './input.ts';
 import { jsonLines, type Row, rowOf, short, showList } from './lists.ts';
@@ -164,7 +164,7 @@ export const agentDelete: Handler = async (call) => {
   const name = call.arg('NAME');
   const look = async () => (await client.call(agents.deleteAgent, { params: { name }, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `deleting ${name}`, look))) return 0;
-  await client.call(agents.deleteAgent, { params: { name }, ...because(call) });
+  await client.call(agents.deleteAgent, { params: { name }, ...reasonBody(call) });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
 };

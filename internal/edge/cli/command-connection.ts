@@ -5,7 +5,7 @@ import * as connections from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
 import { degradedAdvice } from '../../domain/connection.ts';
 import { type Client, connect } from './client.ts';
-import { because, dryRun, isMeant } from './confirm.ts';
+import { reasonBody, dryRun, isMeant } from './confirm.ts';
 import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { jsonLines, rowOf, showList } from './lists.ts';
@@ -250,7 +250,7 @@ export const connectionRemove: Handler = async (call) => {
   const look = async () =>
     (await client.call(connections.deleteConnection, { params: { name }, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `removing ${name}`, look))) return 0;
-  await client.call(connections.deleteConnection, { params: { name }, ...because(call) });
+  await client.call(connections.deleteConnection, { params: { name }, ...reasonBody(call) });
   call.screen.emit({ name, status: 'removed' }, () => `removed ${name}`);
   return 0;
 };

@@ -6,7 +6,7 @@ import type { Given } from '../../../schemas/api/operation.ts';
 import * as receivers from '../../../schemas/api/receivers.ts';
 import { conditionsList } from '../../domain/notification.ts';
 import { connect } from './client.ts';
-import { because, dryRun, isMeant } from './confirm.ts';
+import { reasonBody, dryRun, isMeant } from './confirm.ts';
 import { UsageError } from './failure.ts';
 import { readSecret } from './input.ts';
 import { showList } from './lists.ts';
@@ -88,7 +88,7 @@ export const notifyRemove: Handler = async (call) => {
   const of = { params: { name } };
   const look = async () => (await client.call(receivers.deleteReceiver, { ...of, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `removing ${name}`, look))) return 0;
-  await client.call(receivers.deleteReceiver, { ...of, ...because(call) });
+  await client.call(receivers.deleteReceiver, { ...of, ...reasonBody(call) });
   call.screen.emit({ name, status: 'removed' }, () => `removed ${clean(name, true)}`);
   return 0;
 };

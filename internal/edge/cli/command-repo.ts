@@ -7,7 +7,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
-import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
+import { reasonBody, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { UsageError } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { showList } from './lists.ts';
@@ -325,15 +325,15 @@ async function act(
   const params = { name: call.arg('NAME') };
   switch (word) {
     case 'suspend':
-      return client.call(api.suspendRepository, { params, ...because(call) });
+      return client.call(api.suspendRepository, { params, ...reasonBody(call) });
     case 'resume':
-      return client.call(api.resumeRepository, { params, ...because(call) });
+      return client.call(api.resumeRepository, { params, ...reasonBody(call) });
     case 'release':
-      return client.call(api.releaseRepository, { params, ...because(call) });
+      return client.call(api.releaseRepository, { params, ...reasonBody(call) });
     case 'pin':
       return (await client.call(api.pinRepository, { params, body: commitBody(call) })) as Started;
     case 'unpin':
-      return client.call(api.unpinRepository, { params, ...because(call) });
+      return client.call(api.unpinRepository, { params, ...reasonBody(call) });
     case 'approve':
       return client.call(api.approveReconcile, {
         params,
@@ -370,7 +370,7 @@ export const repoRemove: Handler = async (call) => {
   const look = async () =>
     (await client.call(api.deleteRepository, { params: { name }, query: { ...query, ...dryRun } })) as DryRun;
   if (!(await isMeant(call, `removing ${name}`, look))) return 0;
-  await client.call(api.deleteRepository, { params: { name }, query, ...because(call) });
+  await client.call(api.deleteRepository, { params: { name }, query, ...reasonBody(call) });
   call.screen.emit({ name, status: 'removed', keepResources }, () =>
     keepResources ? `removed ${name}; its resources stay, owned by "manual"` : `removed ${name} and what it owned`,
   );

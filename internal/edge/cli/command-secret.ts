@@ -3,7 +3,7 @@
 import type { DryRun } from '../../../schemas/api/common.ts';
 import * as secrets from '../../../schemas/api/secrets.ts';
 import { connect } from './client.ts';
-import { because, dryRun, isAsked, isMeant } from './confirm.ts';
+import { reasonBody, dryRun, isAsked, isMeant } from './confirm.ts';
 import { UsageError, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { isoTime } from './iso-time.ts';
@@ -195,6 +195,6 @@ export const secretDelete: Handler = async (call) => {
   if (users.length > 0)
     throw refusal('secret-in-use', `${name} is used by ${users.join(', ')}`, '--force deletes it nevertheless');
   if (!isForced && !(await isMeant(call, `deleting ${name}`, look))) return 0;
-  await client.call(operations.remove, { params, ...because(call) });
+  await client.call(operations.remove, { params, ...reasonBody(call) });
   return done(call, undefined, 'deleted');
 };

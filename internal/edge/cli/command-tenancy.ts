@@ -7,7 +7,7 @@ import * as tenancy from '../../../schemas/api/tenancy.ts';
 import * as tokens from '../../../schemas/api/tokens.ts';
 import { type Client, connect } from './client.ts';
 import { auditFilters } from './command-account.ts';
-import { because, dryRun, isMeant } from './confirm.ts';
+import { reasonBody, dryRun, isMeant } from './confirm.ts';
 import { UsageError, Refusal, refusal } from './failure.ts';
 import { isoTime } from './iso-time.ts';
 import { type Row, showList } from './lists.ts';
@@ -66,7 +66,7 @@ export const orgDelete: Handler = async (call) => {
   const of = { params: { org: slug } };
   const look = async () => (await client.call(tenancy.deleteOrganization, { ...of, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `deleting ${slug}`, look))) return 0;
-  await client.call(tenancy.deleteOrganization, { ...of, ...because(call) });
+  await client.call(tenancy.deleteOrganization, { ...of, ...reasonBody(call) });
   call.screen.emit({ slug, status: 'deleted' }, () => `deleted the organization ${slug}`);
   return 0;
 };
@@ -135,7 +135,7 @@ export const memberRemove: Handler = async (call) => {
   const of = { params: { ...params, member: id } };
   const look = async () => (await client.call(operation, { ...of, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `removing ${who}`, look))) return 0;
-  await client.call(operation, { ...of, ...because(call) });
+  await client.call(operation, { ...of, ...reasonBody(call) });
   call.screen.emit({ id, status: 'removed' }, () => `removed ${who}`);
   return 0;
 };
@@ -192,7 +192,7 @@ export const tokenRevoke: Handler = async (call) => {
   };
   const look = async () => (await client.call(operation, { ...of, query: dryRun }).catch(explain)) as DryRun;
   if (!(await isMeant(call, `revoking ${id}`, look))) return 0;
-  await client.call(operation, { ...of, ...because(call) }).catch(explain);
+  await client.call(operation, { ...of, ...reasonBody(call) }).catch(explain);
   call.screen.emit({ id, status: 'revoked' }, () => `revoked ${id}`);
   return 0;
 };

@@ -6,7 +6,7 @@ import * as schedules from '../../../schemas/api/schedules.ts';
 import * as triggers from '../../../schemas/api/triggers.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { type Client, connect } from './client.ts';
-import { because, dryRun, isMeant } from './confirm.ts';
+import { reasonBody, dryRun, isMeant } from './confirm.ts';
 import { UsageError } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
@@ -244,7 +244,7 @@ export const endpointDelete: Handler = async (call) => {
   const name = call.arg('NAME');
   const look = async () => (await client.call(endpoints.deleteEndpoint, { params: { name }, query: dryRun })) as DryRun;
   if (!(await isMeant(call, `deleting ${name}`, look))) return 0;
-  await client.call(endpoints.deleteEndpoint, { params: { name }, ...because(call) });
+  await client.call(endpoints.deleteEndpoint, { params: { name }, ...reasonBody(call) });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
 };

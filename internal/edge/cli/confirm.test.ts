@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { confirmed, counted } from './confirm.ts';
+import { confirmed } from './confirm.ts';
 import type { Call } from './types.ts';
 
 /** A call at a terminal, or in a pipe; what is typed is waiting already. */
@@ -41,11 +41,4 @@ test('a script, --yes and --json are not asked, and nothing is counted for them'
   const never = async (): Promise<readonly string[]> => assert.fail('it was counted');
   for (const options of [{ isTTY: false }, { isTTY: true, yes: true }, { isTTY: true, json: true }])
     await confirmed(callWith('', options).call, 'x', never);
-});
-
-test('counts', () => {
-  assert.deepEqual(
-    [0, 1, 2].map((count) => counted(count, 'agent')),
-    ['no agents', '1 agent', '2 agents'],
-  );
 });

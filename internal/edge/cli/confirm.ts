@@ -59,13 +59,9 @@ export function reasonOf(call: Call): { readonly reason?: string } {
   const reason = call.text('reason');
   return reason === undefined ? {} : { reason };
 }
-/** The same as the body of a call that needs none. */
-export const because = (call: Call): { readonly body?: { readonly reason: string } } => {
+/** The same as the body of a call that needs none otherwise. */
+export const reasonBody = (call: Call): { readonly body?: { readonly reason: string } } => {
   const reason = call.text('reason');
   return reason === undefined ? {} : { body: { reason } };
 };
 export const dryRun = { dryRun: 'true' } as const;
-
-/** `3 agents`, `1 agent`, `no agents`. */
-export const counted = (count: number, word: string): string =>
-  `${count === 0 ? 'no' : count} ${word}${count === 1 ? '' : 's'}`;
