@@ -171,7 +171,7 @@ export class Supervisor {
           }
           end = await conversation.run(launched);
         } catch (error) {
-          end = await withRetry(() => this.#failed(session, conversation, error, hold.stop.aborted));
+          end = await withRetry(() => this.#failed(session, hold, error));
         }
       if (end.kind === 'unloaded') {
         hold.hasLeft = true;
@@ -261,14 +261,12 @@ export class Supervisor {
   }
 
   /** What a launch or a conversation that threw comes to. */
-  async #failed(
-    session: ClaimedSession,
-    { mask }: Conversation,
-    error: unknown,
-    isDraining: boolean,
-  ): Promise<ConversationEnd> {
+  async #failed(session: ClaimedSession, hold: Hold, error: unknown): Promise<ConversationEnd> {
     const { log } = this.#ctx.runtime;
-    if (isDraining) return { kind: 'drained' };
+    const { mask } = hold.conversation;
+    if (hold.stop.aborted) return { kind: 'drained' };
+    // It was let go of, and what it had opened was closed under it, its secrets overwritten: that is no word on the session.
+    if (hold.launching.aborted) return { kind: 'gone' };
     const standing = await heldLeases(this.#ctx.db, [session]);
     if (!standing.has(session.sessionId)) return { kind: 'gone' };
     if (error instanceof ProgramMissing) return this.#awaitHere(session, error.message, error.waitsFor);
