@@ -25,17 +25,26 @@ const floorId = (at: Date): string => {
 };
 const partitionOf = (week: Date): string => `event_bodies_${week.toISOString().slice(0, 10).replaceAll('-', '')}`;
 
-/** Weeks that have a partition of bodies, oldest first. */
+/** As the server says it, and takes it. */
+const boundOf = (week: Date): string => `FOR VALUES FROM ('${floorId(week)}') TO ('${floorId(weekAfter(week))}')`;
+
+/**
+ * Weeks that have a partition of bodies, oldest first. One that is cut elsewhere, as an earlier release did where the clocks of
+ * the database's zone changed, is no week's: its bodies go one by one.
+ */
 export async function bodyWeeks(sql: Sql): Promise<Date[]> {
-  const { rows } = await sql.query<{ day: string }>(
-    `select substring(c.relname from '^event_bodies_(\\d{8})$') as day
+  const { rows } = await sql.query<{ day: string; bound: string }>(
+    `select substring(c.relname from '^event_bodies_([0-9]{8})$') as day, pg_get_expr(c.relpartbound, c.oid) as bound
        from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      where i.inhparent = 'svc.event_bodies'::regclass and c.relname ~ '^event_bodies_\\d{8}$' order by 1`,
+      where i.inhparent = 'svc.event_bodies'::regclass and c.relname ~ '^event_bodies_[0-9]{8}$' order by 1`,
   );
-  return rows.map(({ day }) => new Date(`${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}T00:00:00Z`));
+  return rows.flatMap(({ day, bound }) => {
+    const week = new Date(`${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}T00:00:00Z`);
+    return bound === boundOf(week) ? [week] : [];
+  });
 }
 
-/** Done; busy: others were in the way; taken: bodies of that week stand in the default partition, where they stay. */
+/** Done; busy: others were in the way; taken: bodies of that week stand in the default partition, or in one that is cut elsewhere, where they stay. */
 export type PartitionOutcome = 'done' | 'busy' | 'taken';
 
 /**
@@ -46,10 +55,7 @@ export function addBodyWeek(db: Database, week: Date): Promise<PartitionOutcome>
   const name = partitionOf(week);
   return patiently(db, async (tx) => {
     await tx.query(`create table svc.${name} (like svc.event_bodies including all)`);
-    await tx.query(
-      `alter table svc.event_bodies attach partition svc.${name}
-         for values from ('${floorId(week)}') to ('${floorId(weekAfter(week))}')`,
-    );
+    await tx.query(`alter table svc.event_bodies attach partition svc.${name} ${boundOf(week)}`);
   });
 }
 
@@ -80,7 +86,7 @@ async function patiently(db: Database, fn: (tx: Sql) => Promise<void>): Promise<
   } catch (error) {
     const code = errorCode(error);
     if (error instanceof EventsLeft || busyCodes.has(code ?? '')) return 'busy';
-    if (code === '23514') return 'taken';
+    if (code === '23514' || code === '42P17') return 'taken';
     throw error;
   }
 }

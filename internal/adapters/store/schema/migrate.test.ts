@@ -8,7 +8,17 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { bodyWeeks, weekAfter, weekOf } from '../operations/retention.ts';
 import { migrate, pendingMigrations, readMigrations } from './migrate.ts';
+
+/** A zone by its rules: its clocks are put by an hour on Wednesday of this week, and the other way half a year later. */
+function changing(way: 'forward' | 'back'): string {
+  const dayMs = 86_400_000;
+  const wednesday = weekOf(new Date()).getTime() + 2 * dayMs;
+  const dayOf = (at: number): number => Math.floor((at - Date.UTC(new Date(at).getUTCFullYear(), 0, 1)) / dayMs);
+  const [here, there] = [dayOf(wednesday), dayOf(wednesday + 182 * dayMs)];
+  return `AAA0BBB,${way === 'forward' ? here : there}/0,${way === 'forward' ? there : here}/0`;
+}
 
 describe('migrations', () => {
   let dir: string;
@@ -117,6 +127,18 @@ describe('migrations', () => {
       said.join(''),
     );
   });
+
+  for (const way of ['forward', 'back'] as const)
+    it(`of this program cut weeks at Monday, UTC, where the database has a zone whose clocks are put ${way} that week`, async () => {
+      const fresh = await createTestDatabase({ empty: true });
+      await fresh.db.query(
+        `do $$ begin execute format('alter database %I set timezone = %L', current_database(), '${changing(way)}'); end $$`,
+      );
+      await migrate(fresh.url, silent);
+      const monday = weekOf(new Date());
+      assert.deepEqual(await bodyWeeks(fresh.db), [monday, weekAfter(monday)]);
+      await fresh.close();
+    });
 
   it('of this program fit on an empty database and are then none pending', async () => {
     const fresh = await createTestDatabase({ empty: true });

@@ -178,7 +178,8 @@ async function applyOne(client: pg.Client, { number, name, sql }: Migration, log
   for (let attempt = 1; ; attempt += 1) {
     await client.query('begin');
     try {
-      await client.query(`set local lock_timeout = ${lockWait.ms}`);
+      // What days and weeks are is UTC's, whatever zone the database shows its times in.
+      await client.query(`set local lock_timeout = ${lockWait.ms}; set local timezone = 'UTC'`);
       await client.query(sql);
       await client.query(record, [number, name]);
       await client.query('commit');
