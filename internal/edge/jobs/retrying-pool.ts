@@ -60,7 +60,8 @@ export class RetryingPool extends pg.Pool {
       try {
         return this.#soften(await super.connect());
       } catch (error) {
-        if (this.#signal.aborted || !isConnectionLoss(error)) throw error;
+        // Whatever keeps a connection from being made, a person may mend: a password, a right, a name.
+        if (this.#signal.aborted) throw error;
         await sleep(delayMs, undefined, { signal: this.#signal }).catch(() => undefined);
       }
     }

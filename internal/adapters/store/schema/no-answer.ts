@@ -10,6 +10,14 @@ export class NoAnswer extends Error {
   }
 }
 
+/** No connection was made, whatever kept it from being: nothing was asked. */
+export class NoConnection extends NoAnswer {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause));
+    this.cause = cause;
+  }
+}
+
 /** A daemon that stops waits for its database no more. */
 export class Abandoned extends NoAnswer {
   constructor() {

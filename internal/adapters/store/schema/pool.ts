@@ -10,7 +10,7 @@ import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
 import { type Wakeup, wakeupOf } from './listen.ts';
-import { Abandoned, NoAnswer, Refusals } from './no-answer.ts';
+import { Abandoned, NoAnswer, NoConnection, Refusals } from './no-answer.ts';
 
 export interface Lane {
   /** Of all connections, those that this kind of work may have at once. */
@@ -336,7 +336,7 @@ export class Pool {
         (late) => late.release(),
         () => undefined,
       );
-      throw error;
+      throw error instanceof NoAnswer ? error : new NoConnection(error);
     }
   }
 
