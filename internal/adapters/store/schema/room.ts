@@ -20,14 +20,19 @@ export function notedRoom(root: object, error: unknown): unknown {
   return error;
 }
 
-/** What takes new pages of a disk, and leaves none behind. */
-const taking = `create temporary table svc_room on commit drop as select repeat('x', 1000) from generate_series(1, 400)`;
+/** What takes new pages of the disk that holds the rest, by the rights of who migrates, and leaves none behind. */
+const taking = [
+  `create unlogged table svc.room as select repeat('x', 1000) from generate_series(1, 400)`,
+  'drop table svc.room',
+] as const;
 
 /** Why the database takes no writes, where it has no room; undefined where it has, or where it was never told otherwise. */
 export async function lackOfRoom(db: Asked): Promise<string | undefined> {
   if (!lacking.has(db.root)) return undefined;
   const isTaken = await db
-    .tx((tx) => tx.query(taking))
+    .tx(async (tx) => {
+      for (const statement of taking) await tx.query(statement);
+    })
     .then(() => true)
     .catch(() => false);
   if (isTaken) lacking.delete(db.root);
