@@ -55,7 +55,7 @@ export interface AgentSessionsRow {
 /** Of so many of a project's latest sessions: more of them cost a reading that grows with history. */
 const latest = 200;
 
-/** By agent, of the latest sessions since a day: how many, the dearest, and what a session of it may cost. */
+/** By agent, of the latest sessions since a UTC day: how many, the dearest, and what a session of it may cost. */
 export async function agentSessions(sql: Sql, projectId: string, from: string): Promise<AgentSessionsRow[]> {
   const { rows } = await sql.query<AgentSessionsRow>(
     `select s.agent, count(*)::int as sessions,
@@ -65,7 +65,7 @@ export async function agentSessions(sql: Sql, projectId: string, from: string): 
           where a.project_id = $1::uuid and a.name = s.agent) as "capUsd"
        from (select id, agent, created_at from svc.sessions where project_id = $1::uuid order by id desc limit ${latest}) s
        left join lateral (select session_id, cost_usd from svc.usage_sessions where session_id = s.id limit 1) u on true
-      where s.created_at >= $2::date group by s.agent order by s.agent collate "C"`,
+      where s.created_at >= $2::date::timestamp at time zone 'UTC' group by s.agent order by s.agent collate "C"`,
     [projectId, from],
   );
   return rows;
