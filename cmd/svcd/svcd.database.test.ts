@@ -63,6 +63,18 @@ describe('a database of the operator’s', () => {
     assert.equal(code, 2);
   });
 
+  it('that shows times in no way that can be read is told how it is to', async () => {
+    const url = await made('');
+    await admin.query(`alter database ${url.pathname.slice(1)} set datestyle = 'German, DMY'`);
+    const [code, said] = await started(url);
+    const what = 'The database shows times in the style German, DMY; svcd reads ISO: set datestyle to ISO for its role';
+    assert.deepEqual([code, said], [1, `svcd: ${what} (alter role … set datestyle = 'ISO').\n`]);
+    await admin.query(`alter database ${url.pathname.slice(1)} set datestyle = 'ISO, DMY'`);
+    const daemon = spawnDaemon({ dataDir: join(data.path, 'data'), env: settings(url) });
+    await daemon.ready;
+    assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null });
+  });
+
   for (const encoding of ['LATIN1', 'SQL_ASCII'])
     it(`in ${encoding}, which does not hold what people write, is begun with by nobody, and an upgrade is told so`, async () => {
       const url = await made(`encoding '${encoding}' template template0 locale 'C'`);

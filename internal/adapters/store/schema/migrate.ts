@@ -50,7 +50,7 @@ interface MigrateOptions {
 /**
  * Migrates, and answers with the names that it applied. Throws Fault `unavailable` with code `database-newer` where the
  * database holds a migration that this code does not know, `database-version` below PostgreSQL 15, `database-encoding` where
- * it cannot hold every text, `restore-unfinished` where a restore has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
+ * it cannot hold every text, `database-datestyle` where it shows times in no ISO style, `restore-unfinished` where a restore has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
  */
 export async function migrate(
   url: string,
@@ -97,11 +97,11 @@ export const holdsText = (encoding: string, isBegun: boolean): boolean =>
   encoding === 'UTF8' || (encoding === 'SQL_ASCII' && isBegun);
 
 async function requireVersion(client: pg.Client): Promise<void> {
-  const { rows } = await client.query<{ version: number; encoding: string; begun: boolean }>(
+  const { rows } = await client.query<{ version: number; encoding: string; dates: string; begun: boolean }>(
     `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding,
-            to_regclass('svc.migrations') is not null as begun`,
+            current_setting('datestyle') as dates, to_regclass('svc.migrations') is not null as begun`,
   );
-  const { version = 0, encoding = '', begun = false } = rows[0] ?? {};
+  const { version = 0, encoding = '', dates = '', begun = false } = rows[0] ?? {};
   if (version < 150_000)
     throw new Fault(
       'unavailable',
@@ -113,6 +113,13 @@ async function requireVersion(client: pg.Client): Promise<void> {
       'unavailable',
       'database-encoding',
       `The database is encoded in ${encoding}; svcd needs one in UTF8.`,
+    );
+  // Every time that is read would be none.
+  if (!/^ISO\b/.test(dates))
+    throw new Fault(
+      'unavailable',
+      'database-datestyle',
+      `The database shows times in the style ${dates}; svcd reads ISO: set datestyle to ISO for its role (alter role … set datestyle = 'ISO').`,
     );
 }
 
