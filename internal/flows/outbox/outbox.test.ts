@@ -10,7 +10,7 @@ import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
 import type { FlowContext, OutboxPorts } from '../context.ts';
-import { limitReached, performRead, performWrite, takeSlot, type Write } from './outbox.ts';
+import { limitReached, performRead, performWrite, resolveAbandoned, takeSlot, type Write } from './outbox.ts';
 
 describe('writes to the outside', () => {
   let daemon: TestDaemon;
@@ -241,6 +241,29 @@ describe('writes to the outside', () => {
         { status: 'unknown', code: 'outcome-unknown', url: null },
       ],
     );
+  });
+
+  it('that is still under way stays its daemon’s, though it takes longer than a lease', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const handed = Promise.withResolvers<void>();
+    const over = Promise.withResolvers<void>();
+    const sent = performWrite(
+      ctx,
+      write(async (key) => {
+        handed.resolve();
+        await over.promise;
+        return arrives(key);
+      }),
+    );
+    await handed.promise;
+    // A lease is all but over, as behind most of a large push.
+    await ctx.db.query(`update svc.calls set lease_until = now() + interval '1 second' where status = 'sending'`);
+    t.mock.timers.tick(30_000);
+    await sleep(1_500);
+    await resolveAbandoned(ctx);
+    over.resolve();
+    assert.deepEqual(await sent, { id: there.size });
+    assert.equal((await newest()).status, 'done');
   });
 });
 

@@ -6,6 +6,7 @@ import {
   type CallRow,
   callOfKey,
   handOver,
+  keepWrite,
   openWrite,
   settleFound,
   settleWrite,
@@ -21,8 +22,9 @@ import type { Found, SoughtStep } from '../ports.ts';
 import { withRetry } from '../with-retry.ts';
 import { callIds, type Call } from './read.ts';
 
-/** From the row to the first step: a place in a line, a token. From a step to its end: the send, the pause, the look. */
+/** From the row to the first step, and from there on: what is still under way when it ends is kept before. */
 const leaseSeconds = { open: 75, step: 60 } as const;
+const keepEveryMs = 20_000;
 /** How long after a lost answer the provider is looked at. */
 const lookAfterMs = 2_000;
 /** For how long a look is begun anew that our own database broke off. */
@@ -116,6 +118,7 @@ async function perform(ctx: FlowContext, write: Write, id: string): Promise<Json
   };
   let isHanded = false;
   const step = stepper(ctx, write, id, () => (isHanded = true));
+  const letGo = keepRow(ctx, id);
   let written: Written;
   try {
     written = await write.run(step, id);
@@ -126,12 +129,28 @@ async function perform(ctx: FlowContext, write: Write, id: string): Promise<Json
     // What is neither is a bug of ours; whether something was sent, the row knows: it is left to be looked at.
     if (error instanceof Fault) await settle(isUnknown ? 'unknown' : 'refused', { code });
     throw error;
+  } finally {
+    letGo();
   }
   failpoint('outbox.answered');
   await settle('done', { written }).catch((error: unknown) => {
     throw isConnectionLoss(error) ? brokenOff(write, error) : error;
   });
   return written.answer;
+}
+
+/**
+ * Keeps the row with this daemon until the answer is called: a large push, an answer that trickles and a long line take longer
+ * than a lease, and nobody is to look for what is still being sent.
+ */
+function keepRow(ctx: FlowContext, id: string): () => void {
+  const of = { id, daemonId: ctx.daemonId, leaseSeconds: leaseSeconds.step };
+  const keep = (): Promise<void> =>
+    keepWrite(ctx.db, of).catch((error: unknown) => {
+      ctx.runtime.log.warn({ callId: id, err: error }, 'outbox.not_kept');
+    });
+  const timer = setInterval(() => void keep(), keepEveryMs).unref();
+  return () => clearInterval(timer);
 }
 
 /**

@@ -112,6 +112,18 @@ export async function handOver(
   return rowCount === 1;
 }
 
+/** A call that is under way stays its daemon's, however long it takes; of one that another daemon took over nothing changes. */
+export async function keepWrite(
+  sql: Sql,
+  of: { readonly id: string; readonly daemonId: string; readonly leaseSeconds: number },
+): Promise<void> {
+  await sql.query(
+    `update svc.calls set lease_until = now() + make_interval(secs => $3::int)
+      where id = $1::uuid and daemon_id = $2::uuid and status = 'sending'`,
+    [of.id, of.daemonId, of.leaseSeconds],
+  );
+}
+
 export interface Settlement {
   readonly id: string;
   readonly daemonId: string;
