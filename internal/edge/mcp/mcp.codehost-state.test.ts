@@ -225,6 +225,23 @@ describe('the state of a connection', () => {
     assert.equal((await edit({ botLogin: 'svc-app[bot]' })).status, 200);
   });
 
+  it('stays as it was where the code host limits who asks: that says nothing of it, and changes no setting', async () => {
+    const before = await state();
+    for (const [status, headers, message] of [
+      [429, { 'retry-after': '90' }, ''],
+      [403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '4000000000' }, ''],
+      [403, {}, 'You have exceeded a secondary rate limit'],
+    ] as const) {
+      bench.sim.fault = ({ path }) =>
+        /^\/app\/installations/.test(path) ? { kind: 'status', status, headers, body: { message } } : null;
+      const checked = await bench.daemon.api('POST', 'P/connections/code/check');
+      assert.deepEqual([checked.status, await state()], [200, before]);
+      const edited = await bench.daemon.api('PATCH', 'P/connections/code', { config: { installationId: '9' } });
+      assert.deepEqual([edited.status, String((await shown())['config']?.['installationId'])], [503, '7']);
+    }
+    bench.sim.fault = () => null;
+  });
+
   it('asks the chat provider and the tracker who their keys are', async () => {
     const chat = await new ChatSimulator().start();
     const tracker = await new TrackerSimulator().start();

@@ -151,6 +151,8 @@ export async function checkInstallation(
     allowPrivate: ctx.config.allowPrivateNetwork,
     ...(apiUrl !== undefined && { apiUrl }),
   });
+  // A limit says nothing of the installation.
+  if (word === 'limited') return {};
   if (word === 'unavailable') return { to: 'degraded', reason: 'provider-unavailable' };
   if (word !== 'active') return word === 'credential-refused' ? { to: 'degraded', reason: word } : { to: word };
   const known = observedAfter(before, { observed: seen ?? {}, added: [], removed: [] });

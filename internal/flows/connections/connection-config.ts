@@ -103,7 +103,8 @@ async function verdictOf(
   if (verdict?.reason === 'credential-refused') {
     throw refuse('credential-refused', 'the code host does not take the key of this application');
   }
-  if (verdict?.reason === 'provider-unavailable') {
+  // One that limits its callers has not looked either.
+  if (verdict !== undefined && (verdict.to === undefined || verdict.reason === 'provider-unavailable')) {
     throw new Fault('unavailable', 'provider-unavailable', 'the code host does not answer; nothing was changed');
   }
   return verdict;

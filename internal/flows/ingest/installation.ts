@@ -96,5 +96,5 @@ async function ask(
     allowPrivate: ctx.config.allowPrivateNetwork,
     ...(apiUrl !== undefined && { apiUrl }),
   });
-  return word;
+  return word === 'limited' ? 'unavailable' : word;
 }

@@ -9,7 +9,7 @@ import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../../domain/outside.ts';
 import { dispatcherFor } from './guard.ts';
-import { isSpent, namedSeconds } from './limit.ts';
+import { isLimit, isSpent, namedSeconds } from './limit.ts';
 import { publicApiUrl } from './token.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
@@ -213,10 +213,8 @@ function permissionMissing({ needs }: ApiRequest, headers: Shown['headers']): Fa
 }
 
 function limitOf(request: ApiRequest, { status, headers }: Shown, message: string) {
-  if (status !== 403 && status !== 429) return undefined;
+  if (!isLimit(status, headers, message)) return undefined;
   const seconds = namedSeconds(headers);
-  const isLimit = status === 429 || seconds !== undefined || isSpent(headers) || /rate limit|abuse/i.test(message);
-  if (!isLimit) return undefined;
   // The secondary limit counts what creates; the primary one names its resource.
   const named = headers['x-ratelimit-resource'];
   const resource = isSpent(headers)

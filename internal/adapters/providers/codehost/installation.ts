@@ -8,12 +8,13 @@ import type { InstallationChange, Observed } from '../../../domain/connection.ts
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { boundedText } from '../../../base/net/answer.ts';
 import { dispatcherFor } from './guard.ts';
+import { isLimit } from './limit.ts';
 import { answerBytes, appToken, type MintRequest, publicApiUrl } from './token.ts';
 import { isPlain, withoutEnd } from '../../../domain/text.ts';
 
 export interface SeenInstallation {
-  /** `unavailable`: nobody answered, or not as the provider does; nothing is known. */
-  readonly word: 'active' | 'suspended' | 'removed' | 'credential-refused' | 'unavailable';
+  /** `unavailable`: nobody answered, or not as the provider does; nothing is known. `limited`: it did not look. */
+  readonly word: 'active' | 'suspended' | 'removed' | 'credential-refused' | 'unavailable' | 'limited';
   readonly observed?: Observed;
 }
 
@@ -27,7 +28,7 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
   }
   const url = `${withoutEnd(input.apiUrl ?? publicApiUrl, '/')}/app/installations/${encodeURIComponent(input.installationId)}`;
   try {
-    const { statusCode, body } = await request(url, {
+    const { statusCode, headers, body } = await request(url, {
       headers: {
         accept: 'application/vnd.github+json',
         authorization: `Bearer ${appToken(input, key)}`,
@@ -42,6 +43,7 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
     const answer = await boundedText(body, answerBytes);
     if (statusCode === 401) return { word: 'credential-refused' };
     if (statusCode === 404) return { word: 'removed' };
+    if (isLimit(statusCode, headers, answer)) return { word: 'limited' };
     if (statusCode !== 200) return { word: 'unavailable' };
     const installation = objectAt(JSON.parse(answer) as Json);
     const isSuspended = textAt(installation['suspended_at']) !== undefined;

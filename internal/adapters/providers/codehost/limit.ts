@@ -15,3 +15,8 @@ export function namedSeconds(headers: Headers): number | undefined {
   const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) - Number(new Date(String(headers['date']))) / 1_000;
   return Number.isNaN(reset) ? undefined : Math.max(1, reset);
 }
+
+/** Whether a refusal is one: by its status, by what its headers name, or by what it says. */
+export const isLimit = (status: number, headers: Headers, said: string): boolean =>
+  status === 429 ||
+  (status === 403 && (namedSeconds(headers) !== undefined || isSpent(headers) || /rate limit|abuse/i.test(said)));

@@ -2,12 +2,12 @@
 // The key and the token stay in memory; neither reaches a log, an error or a row.
 
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
-import { request } from 'undici';
+import { type Dispatcher, request } from 'undici';
 import { boundedText } from '../../../base/net/answer.ts';
 import { endlessMs, objectAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
 import { dispatcherFor } from './guard.ts';
-import { namedSeconds } from './limit.ts';
+import { isLimit, namedSeconds } from './limit.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
 export interface MintRequest {
@@ -71,9 +71,9 @@ export type MintReason =
   | 'limited'
   | 'other';
 
-function reasonOf(status: number, answer: string): MintReason {
+function reasonOf(status: number, headers: Dispatcher.ResponseData['headers'], answer: string): MintReason {
   if (status === 401) return 'credential';
-  if (status === 429 || (status === 403 && /rate limit|abuse/i.test(answer))) return 'limited';
+  if (isLimit(status, headers, answer)) return 'limited';
   if (status === 404) return 'removed';
   if (status === 403) return /suspended/i.test(answer) ? 'suspended' : 'inactive';
   if (status !== 422) return 'other';
@@ -123,7 +123,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
   if (statusCode !== 201) {
     throw Object.assign(new Error(`the provider refused an installation token with ${statusCode}`), {
       status: statusCode,
-      reason: reasonOf(statusCode, answer),
+      reason: reasonOf(statusCode, headers, answer),
       seconds: namedSeconds(headers),
     });
   }
