@@ -242,6 +242,18 @@ describe('the state of a connection', () => {
     bench.sim.fault = () => null;
   });
 
+  it('is not made active by an answer that is not of its installation', async () => {
+    for (const body of ['[]', '{}', '{"id":99,"permissions":{"contents":"write"}}']) {
+      bench.sim.fault = ({ path }) =>
+        /^\/app\/installations/.test(path) ? { kind: 'after', status: 200, body } : null;
+      await bench.daemon.api('POST', 'P/connections/code/check');
+      assert.equal(await state(), 'degraded: provider-unavailable', body);
+    }
+    bench.sim.fault = () => null;
+    await bench.daemon.api('POST', 'P/connections/code/check');
+    assert.equal(await state(), 'active');
+  });
+
   it('asks the chat provider and the tracker who their keys are', async () => {
     const chat = await new ChatSimulator().start();
     const tracker = await new TrackerSimulator().start();

@@ -46,6 +46,8 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
     if (isLimit(statusCode, headers, answer)) return { word: 'limited' };
     if (statusCode !== 200) return { word: 'unavailable' };
     const installation = objectAt(JSON.parse(answer) as Json);
+    // What names another, or none, is no answer to what was asked.
+    if (idAt(installation['id']) !== input.installationId) return { word: 'unavailable' };
     const isSuspended = textAt(installation['suspended_at']) !== undefined;
     return { word: isSuspended ? 'suspended' : 'active', observed: observedOf(installation) };
   } catch {
