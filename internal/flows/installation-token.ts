@@ -47,7 +47,7 @@ export const permissionText = (permissions: Permissions): string =>
     .join(', ');
 
 /** What new tokens count against. */
-const mintResource = 'tokens';
+export const mintResource = 'tokens';
 const claimSeconds = 20;
 const waitMs = { most: 30_000, look: 50 } as const;
 
@@ -179,7 +179,7 @@ async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string;
       scope: { repositories: [repositoryName], permissions },
     });
   } catch (error) {
-    const refusal = error as { readonly status?: number; readonly reason?: MintReason; readonly seconds?: number };
+    const refusal = error as MintRefusal;
     await noteRefusal(ctx, connection, refusal);
     const { reason, seconds } = refusal;
     if (reason === 'limited')
@@ -188,11 +188,18 @@ async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string;
   }
 }
 
+/** What is thrown where no token is given. */
+export interface MintRefusal {
+  readonly status?: number;
+  readonly reason?: MintReason;
+  readonly seconds?: number;
+}
+
 /** Deliveries get lost: what the provider says here is as true, and is kept and told in the same way. */
-async function noteRefusal(
+export async function noteRefusal(
   ctx: FlowContext,
   connection: SealedConnection,
-  { status, reason }: { status?: number; reason?: MintReason },
+  { status, reason }: MintRefusal,
 ): Promise<void> {
   const isKey = reason === 'credential' || (reason === undefined && status === 401);
   const to = isKey ? 'degraded' : reason === 'suspended' || reason === 'removed' ? reason : undefined;
@@ -208,7 +215,7 @@ async function noteRefusal(
 }
 
 /** A token that was given says that the key is taken, and the installation there. */
-async function noteMinted(ctx: FlowContext, connection: SealedConnection): Promise<void> {
+export async function noteMinted(ctx: FlowContext, connection: SealedConnection): Promise<void> {
   if (connection.status !== 'degraded') return;
   const was = {
     from: ['degraded'],
@@ -218,11 +225,7 @@ async function noteMinted(ctx: FlowContext, connection: SealedConnection): Promi
   await ctx.db.tx((tx) => changeStatus(ctx, tx, { ...said, ...was }));
 }
 
-function mintFault(
-  { status, reason }: { status?: number; reason?: MintReason },
-  name: string,
-  wanted: Permissions,
-): Fault {
+function mintFault({ status, reason }: MintRefusal, name: string, wanted: Permissions): Fault {
   switch (reason) {
     case 'credential':
       return outsideFault('credential-refused', `the code host does not take the key of connection ${name}`);

@@ -36,19 +36,15 @@ describe('a refusal of the code host', () => {
   });
 
   it('of new tokens is told with its time, and nobody asks for one before', async () => {
-    const before = minted();
-    bench.sim.fault = ({ path }) =>
-      path.endsWith('/access_tokens')
-        ? {
-            kind: 'status',
-            status: 403,
-            headers: { 'retry-after': '90' },
-            body: { message: 'You have exceeded a secondary rate limit' },
-          }
-        : null;
-    assert.match(await call('list_branches'), /^rate-limited: .*retry after 90 seconds$/);
-    assert.match(await call('list_branches'), /^rate-limited: .*retry after (?:8\d|90) seconds$/);
-    assert.equal(minted() - before, 1);
+    for (const message of ['You have exceeded a secondary rate limit', '']) {
+      const before = minted();
+      const fault = { kind: 'status', status: 403, headers: { 'retry-after': '90' }, body: { message } } as const;
+      bench.sim.fault = ({ path }) => (path.endsWith('/access_tokens') ? fault : null);
+      assert.match(await call('list_branches'), /^rate-limited: .*retry after 90 seconds$/);
+      assert.match(await call('list_branches'), /^rate-limited: .*retry after (?:8\d|90) seconds$/);
+      assert.equal(minted() - before, 1);
+      await bench.daemon.ctx.db.query('delete from svc.provider_limits');
+    }
   });
 
   it('without a time doubles the pause where it comes again at once, and not where calls went through meanwhile', async () => {

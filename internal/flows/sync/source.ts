@@ -17,15 +17,12 @@ import type {
 import { readBlobs, storedBlobs } from '../../adapters/store/repositories/snapshots.ts';
 import { type DueRepository, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
-import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Limiter } from '../../base/concurrency.ts';
 import { recentMap } from '../../base/lru.ts';
-import { isUsable } from '../../domain/connection.ts';
-import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
-import { apiUrlOf, isOfCodehost, settingText } from '../codehost-mounts.ts';
-import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
+import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
+import { absentSecret, type SecretReader, secretText } from '../sealed.ts';
+import { connectionToken } from './connection-token.ts';
 
 /** What a row says is to be read. */
 export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
@@ -76,68 +73,6 @@ export function credentialsOf(
     }
     return { token: token.trim(), ...(auth.username !== undefined && { username: auth.username }) };
   };
-}
-
-/**
- * The token of a code-host connection: its own, or one minted of its installation. Throws RepoCondition `auth-failed`, also
- * for an origin that is not its code host: whoever may name an address is not to be sent what nobody is shown.
- */
-export async function connectionToken(
-  ctx: FlowContext,
-  project: ProjectRef,
-  name: string,
-  { origin, refresh }: Parameters<Credentials>[0],
-): Promise<{ username?: string; token: string }> {
-  const connection = await connectionByName(ctx.db, project.id, name);
-  if (connection === undefined || connection.provider !== 'codehost' || !isUsable(connection.status)) {
-    throw new RepoCondition(
-      'auth-failed',
-      `there is no active code-host connection ${maskCredentials(name)}; add it, or change auth`,
-    );
-  }
-  if (!isOfCodehost(ctx, connection, origin)) {
-    const elsewhere = `connection ${name} is not of ${URL.parse(origin)?.host ?? origin}: its token goes to its own code host alone`;
-    throw new RepoCondition('auth-failed', elsewhere);
-  }
-  const credentials = connectionSecrets(ctx, connection);
-  const token = settingText(credentials['token']);
-  if (token !== undefined) return { token };
-  const { tokens } = tokensOf(ctx);
-  const now = ctx.runtime.now();
-  const kept = tokens.get(connection.id);
-  // One of the installation that the connection named before reads other repositories, however long it is good.
-  const { appId = null, installationId = null, apiUrl = null } = connection.config;
-  const of = JSON.stringify([appId, installationId, apiUrl]);
-  if (!refresh && kept?.of === of && kept.until > now) return { username: 'x-access-token', token: kept.token };
-  const minted = await mint(ctx, connection, settingText(credentials['privateKey']), now);
-  // Four fifths of its life: what is handed out must outlive the longest read.
-  const until = new Date(now.getTime() + (minted.expiresAt.getTime() - now.getTime()) * 0.8);
-  tokens.set(connection.id, { token: minted.token, until, of });
-  return { username: 'x-access-token', token: minted.token };
-}
-
-async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: string | undefined, now: Date) {
-  const { config, name } = connection;
-  const appId = settingText(config['appId']);
-  const installationId = settingText(config['installationId']);
-  const apiUrl = apiUrlOf(ctx, connection);
-  if (privateKey === undefined || appId === undefined || installationId === undefined) {
-    throw new RepoCondition(
-      'auth-failed',
-      `connection ${name} cannot read repositories: it needs config.appId, config.installationId and a privateKey`,
-    );
-  }
-  try {
-    const { mintToken } = tokensOf(ctx);
-    // It goes to whatever address a repository has, and to nothing but git that fetches.
-    const scope = { permissions: { contents: 'read' } } as const;
-    return await mintToken({ appId, installationId, privateKey, now, scope, ...(apiUrl !== undefined && { apiUrl }) });
-  } catch (cause) {
-    if (cause instanceof RepoCondition) throw cause;
-    const status = (cause as { status?: number }).status;
-    const message = `connection ${name}: ${cause instanceof Error ? cause.message : 'no installation token'}`;
-    throw new RepoCondition(status === undefined || status >= 500 ? 'unreachable' : 'auth-failed', message, { cause });
-  }
 }
 
 /** A server that cannot be talked to is an answer too: `reachable: false` with its condition. */

@@ -2,8 +2,8 @@
 // before reads nothing any more, also where its time is not over.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { startPlanBench } from '../plans/plans-testkit.ts';
+import { test, type TestContext } from 'node:test';
+import { type PlanBench, startPlanBench } from '../plans/plans-testkit.ts';
 import { agentFile, syncNow, until, word } from './sync-testkit.ts';
 
 test('a repository is read by the installation that its connection names now, not by the one before', async (t) => {
@@ -60,4 +60,41 @@ test('a repository is read by a token that reads contents and does nothing else,
     reading.map(({ permissions }) => permissions),
     [{ metadata: 'read', contents: 'read' }],
   );
+});
+
+/** A repository whose first run finds the code host so; its run. */
+async function firstRun(t: TestContext, prepare: (bench: PlanBench) => void) {
+  const bench = await startPlanBench();
+  t.after(() => bench.stop());
+  prepare(bench);
+  await bench.follow('first');
+  const { body } = await bench.daemon.api('GET', 'P/reconciles?repository=first&limit=1');
+  const connection = (await bench.daemon.api('GET', 'P/connections/hub')).body;
+  return { bench, run: body['items']?.[0] ?? assert.fail(), connection };
+}
+
+test('a repository that waits for a limit of new tokens is rate-limited, and its connection is left alone for that long', async (t) => {
+  const { bench, run, connection } = await firstRun(t, ({ sim }) => {
+    const body = { message: 'You have exceeded a secondary rate limit' };
+    sim.fault = ({ path }) =>
+      path.endsWith('/access_tokens') ? { kind: 'status', status: 403, headers: { 'retry-after': '900' }, body } : null;
+  });
+  assert.deepEqual([word(run['status']), word(run['condition'])], ['failed', 'rate-limited'], JSON.stringify(run));
+  assert.equal(word(connection['status']), 'active');
+  assert.ok(connection['rateLimitedUntil'] !== undefined, JSON.stringify(connection));
+  const minted = () => bench.sim.log.filter(({ path }) => path.endsWith('/access_tokens')).length;
+  const before = minted();
+  assert.equal(word((await syncNow(bench.daemon, 'first'))['condition']), 'rate-limited');
+  assert.equal(minted(), before, 'nobody asks before');
+});
+
+test('an installation that gives a repository no token any more is suspended, or gone, though no delivery said so', async (t) => {
+  for (const [state, status] of [
+    ['suspended', 'suspended'],
+    ['deleted', 'removed'],
+  ] as const) {
+    const { run, connection } = await firstRun(t, ({ sim }) => (sim.state = state));
+    assert.deepEqual([word(run['status']), word(run['condition'])], ['failed', 'auth-failed'], JSON.stringify(run));
+    assert.equal(word(connection['status']), status);
+  }
 });
