@@ -98,3 +98,12 @@ test('an installation that gives a repository no token any more is suspended, or
     assert.equal(word(connection['status']), status);
   }
 });
+
+test('an answer in the place of a token that is none is told without anything that it says', async (t) => {
+  const { run } = await firstRun(t, ({ sim }) => {
+    sim.fault = ({ path }) =>
+      path.endsWith('/access_tokens') ? { kind: 'after', status: 201, body: 'ghs_secret-of-the-host' } : null;
+  });
+  assert.deepEqual([word(run['status']), word(run['condition'])], ['failed', 'unreachable'], JSON.stringify(run));
+  assert.ok(!JSON.stringify(run).includes('ghs_'), JSON.stringify(run));
+});

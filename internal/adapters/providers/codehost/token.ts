@@ -3,9 +3,8 @@
 
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { type Dispatcher, request } from 'undici';
-import { boundedText } from '../../../base/net/answer.ts';
+import { answerJson, boundedText } from '../../../base/net/answer.ts';
 import { endlessMs, objectAt } from '../../../domain/fields.ts';
-import type { Json } from '../../../domain/json.ts';
 import { dispatcherFor } from './guard.ts';
 import { isLimit, namedSeconds } from './limit.ts';
 import { withoutEnd } from '../../../domain/text.ts';
@@ -127,7 +126,8 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
       seconds: namedSeconds(headers),
     });
   }
-  const { token, expires_at: expiresAt } = objectAt(JSON.parse(answer) as Json);
+  // What is no JSON is told as that: its reader's own words would repeat its beginning, which may be a token.
+  const { token, expires_at: expiresAt } = objectAt(answerJson(Buffer.from(answer)));
   const until = typeof expiresAt === 'string' ? Date.parse(expiresAt) : Number.NaN;
   if (typeof token !== 'string' || !tokenPattern.test(token) || !(until > 0 && until < endlessMs)) {
     throw new Error('the provider answered without a token');
