@@ -46,6 +46,39 @@ describe('a connection of the error tracker, later', () => {
     assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 1);
   });
 
+  it('says how long a limit lasts, by whatever names its end', async () => {
+    const org = organization(1);
+    const consent = at.simulator.consent(org);
+    const { body } = await at.callback((await at.start()).state, consent);
+    const { name } = (await at.options()).find((one) => one.id === String(body['providerGrantId'])) ?? assert.fail();
+    at.simulator.issues.set('91', { id: '91', shortId: 'API-91', project: org.projects[0], title: 'T' });
+    const errors = { kind: 'connection', provider: 'errtrack', connection: name };
+    await at.bench.apply({ limited: { tools: { errors } } });
+    const seat = await at.bench.start('limited');
+    const now = Math.floor(Date.now() / 1_000);
+    const date = new Date(now * 1_000).toUTCString();
+    const reset = { date, 'x-sentry-rate-limit-remaining': '0', 'x-sentry-rate-limit-reset': String(now + 90) };
+    for (const [headers, seconds] of [
+      [reset, 90],
+      [{ ...reset, 'retry-after': '7' }, 7],
+      [{ date, 'retry-after': new Date((now + 30) * 1_000).toUTCString() }, 30],
+      [{ ...reset, 'x-sentry-rate-limit-reset': '1e300' }, 86_400],
+      [{ 'x-sentry-rate-limit-reset': 'soon' }, 60],
+    ] as const) {
+      at.simulator.limits = (path) => (/\/issues\/|^\/mcp\//.test(path) ? headers : undefined);
+      for (const [tool, input] of [
+        ['get_issue_details', { issue: '91' }],
+        ['get_latest_event', { issue: '91' }],
+        ['search_issues', { query: 'is:unresolved' }],
+      ] as const) {
+        const { text } = await seat.call(tool, input, 'errors');
+        assert.equal(text, `rate-limited: the error tracker limits these calls; retry after ${seconds} seconds`, tool);
+      }
+    }
+    at.simulator.limits = () => undefined;
+    assert.equal((await seat.call('get_issue_details', { issue: '91' }, 'errors')).isError, false);
+  });
+
   it('lets nobody hear of what waited when its subscription was removed, and of what comes by the next one', async () => {
     const org = organization(2);
     const consent = at.simulator.consent(org);

@@ -61,6 +61,8 @@ export class ErrtrackSimulator {
   readonly faults = new Set<FaultPlace>();
   /** Method and path of every request. */
   readonly requests: string[] = [];
+  /** Too many have asked for such a path: with these headers. */
+  limits: (path: string) => Reply['headers'] | undefined = () => undefined;
   /** Before an answer leaves. */
   onRequest: ((path: string) => Promise<void>) | undefined;
   pageSize = 100;
@@ -145,6 +147,9 @@ export class ErrtrackSimulator {
     const text = Buffer.concat(chunks).toString('utf8');
     this.requests.push(`${request.method} ${url.pathname}`);
     await this.onRequest?.(url.pathname);
+    const limit = this.limits(url.pathname);
+    if (limit !== undefined)
+      return { ...detail(429, 'You are attempting to use this endpoint too frequently.'), headers: limit };
     const body = text === '' ? {} : (JSON.parse(text) as { readonly [key: string]: unknown });
     const authorization = request.headers.authorization ?? '';
     const installation = /^\/api\/0\/sentry-app-installations\/([^/]+)\/(authorizations\/)?$/.exec(url.pathname);

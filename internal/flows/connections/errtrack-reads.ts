@@ -20,7 +20,7 @@ import { Fault } from '../../domain/fault.ts';
 import { idAt, objectAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
-import { withAccess } from './errtrack-tokens.ts';
+import { errtrackLimited, withAccess } from './errtrack-tokens.ts';
 
 /** Whose eyes: a project, and the connection by its name there. */
 export interface ErrtrackReader {
@@ -153,8 +153,7 @@ async function told<T>(read: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     if (error.word === 'not-found' || error.word === 'forbidden') throw absent();
-    if (error.word === 'rate-limited')
-      throw new Fault('rate_limited', 'rate-limited', 'The error tracker asks to wait; try again later.');
+    if (error.word === 'rate-limited') throw errtrackLimited(error.seconds);
     throw new Fault('unavailable', 'provider-unavailable', `The error tracker cannot be read now (${error.word}).`);
   }
 }

@@ -14,6 +14,7 @@ import {
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
+import { rateLimited } from '../../domain/outside.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
@@ -56,6 +57,10 @@ const unavailable = (): Fault =>
     'authorization-required',
     'The credential of the error tracker is not usable: connect the error tracker again, or ask an operator to look at it (svc doctor).',
   );
+
+/** A minute where the provider names no time, a day at most: no provider wants to be left alone for longer. */
+export const errtrackLimited = (seconds = 60): Fault =>
+  rateLimited('the error tracker limits these calls', Math.min(seconds, 86_400));
 
 /** So long before its end a token is replaced. */
 const marginMs = 30 * 60_000;
@@ -123,7 +128,7 @@ async function refresh(
   const at = { grantId: grant.id, owner, now: ctx.runtime.now() };
   if (result.outcome === 'limited') {
     await ctx.db.tx((tx) => endRefresh(tx, at, { status: 'ready' }));
-    throw new Fault('rate_limited', 'rate-limited', 'The error tracker asks to wait; try again later.');
+    throw errtrackLimited(result.seconds);
   }
   if (result.outcome === 'client-refused') {
     await ctx.db.tx((tx) => endRefresh(tx, at, { status: 'ready' }));

@@ -4,7 +4,7 @@
 
 import { endlessMs, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json } from '../../../domain/json.ts';
-import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf } from './request.ts';
+import { type ErrtrackAnswer, call, type ErrtrackSettings, jsonOf, limitSecondsOf } from './request.ts';
 
 export type Exchanged =
   | {
@@ -15,7 +15,8 @@ export type Exchanged =
     }
   | { readonly outcome: 'refused'; readonly status: number }
   /** Too many callers, or not the application's secret: nothing was done, and what was sent is as good as before. */
-  | { readonly outcome: 'limited' | 'client-refused' }
+  | { readonly outcome: 'limited'; readonly seconds: number | undefined }
+  | { readonly outcome: 'client-refused' }
   | { readonly outcome: 'unknown' };
 export type Confirmed =
   | { readonly outcome: 'done' }
@@ -60,7 +61,7 @@ async function grant(
     // The cause may hold what was sent, and whatever it says, the provider may have done its part.
     return { outcome: 'unknown' };
   }
-  if (answer.status === 429) return { outcome: 'limited' };
+  if (answer.status === 429) return { outcome: 'limited', seconds: limitSecondsOf(answer) };
   if (isRefusal(answer))
     return ofClient(answer) ? { outcome: 'client-refused' } : { outcome: 'refused', status: answer.status };
   if (answer.status !== 201 && answer.status !== 200) return { outcome: 'unknown' };

@@ -3,6 +3,7 @@
 import { Agent, request } from 'undici';
 import { AnswerTooLarge, answerJson, boundedText } from '../../../base/net/answer.ts';
 import { guardedLookup, hostFault } from '../../../base/net/net.ts';
+import { retryAfterOf } from '../../../base/net/retry-after.ts';
 import type { Json } from '../../../domain/json.ts';
 import { parseJson } from '../../../domain/json-text.ts';
 
@@ -24,12 +25,15 @@ export class ProviderFailure extends Error {
   readonly word: FailureWord;
   /** What a 404 says of itself, for the one caller that tells two of them apart. */
   readonly detail: string;
+  /** Of a limit, how long it lasts, where that is told. */
+  readonly seconds: number | undefined;
 
-  constructor(word: FailureWord, detail = '') {
+  constructor(word: FailureWord, detail = '', seconds?: number) {
     super(`the error tracker answered: ${word}`);
     this.name = 'ProviderFailure';
     this.word = word;
     this.detail = detail;
+    this.seconds = seconds;
   }
 }
 
@@ -112,10 +116,21 @@ export async function read(
   const body = jsonOf(answer.text, token);
   if (answer.status !== 200) {
     const { detail } = (body ?? {}) as { readonly detail?: unknown };
-    throw new ProviderFailure(wordOf(answer.status), typeof detail === 'string' ? detail.slice(0, 200) : '');
+    const said = typeof detail === 'string' ? detail.slice(0, 200) : '';
+    throw new ProviderFailure(wordOf(answer.status), said, limitSecondsOf(answer));
   }
   if (body === undefined) throw new ProviderFailure('unreadable');
   return { body, headers: answer.headers };
+}
+
+/** Seconds that a limit names: until then, or until it begins anew by the clock of the answer; undefined where it is none, or names none. */
+export function limitSecondsOf({ status, headers }: Pick<ErrtrackAnswer, 'status' | 'headers'>): number | undefined {
+  if (status !== 429) return undefined;
+  const after = retryAfterOf(headers);
+  if (after !== undefined) return after;
+  const reset =
+    Number(headers['x-sentry-rate-limit-reset'] ?? Number.NaN) - Date.parse(String(headers['date'])) / 1_000;
+  return Number.isNaN(reset) ? undefined : Math.max(1, reset);
 }
 
 function wordOf(status: number): FailureWord {

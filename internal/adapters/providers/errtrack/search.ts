@@ -4,7 +4,14 @@
 import { AnswerTooLarge, rpcReply } from '../../../base/net/answer.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import { type ErrtrackAnswer, call, type ErrtrackSettings, ProviderFailure, without } from './request.ts';
+import {
+  type ErrtrackAnswer,
+  call,
+  type ErrtrackSettings,
+  limitSecondsOf,
+  ProviderFailure,
+  without,
+} from './request.ts';
 
 export interface FoundIssue {
   readonly shortId: string;
@@ -32,7 +39,7 @@ export async function searchIssues(
   } catch (error) {
     throw error instanceof ProviderFailure ? error : new ProviderFailure('unreachable');
   }
-  if (answer.status === 429) throw new ProviderFailure('rate-limited');
+  if (answer.status === 429) throw new ProviderFailure('rate-limited', '', limitSecondsOf(answer));
   if (answer.status === 401) throw new ProviderFailure('unauthorized');
   if (answer.status !== 200) throw new ProviderFailure('unreachable');
   const result = objectAt(replyIn(answer, at.token)['result']);
