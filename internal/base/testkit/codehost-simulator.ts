@@ -385,7 +385,7 @@ export class CodehostSimulator implements SimWorld {
       logged.status = fault?.kind === 'status' ? fault.status : token?.revoked !== false ? 401 : isCovered ? 403 : 404;
       const challenge = logged.status === 401 ? { 'www-authenticate': 'Basic realm="code host"' } : {};
       const body = fault?.kind === 'status' && fault.body !== undefined ? JSON.stringify(fault.body) : undefined;
-      response.writeHead(logged.status, challenge).end(body);
+      response.writeHead(logged.status, { ...challenge, ...(fault?.kind === 'status' && fault.headers) }).end(body);
       return;
     }
     if (fault?.kind === 'lose') response.end = (() => response.destroy()) as typeof response.end;

@@ -310,6 +310,18 @@ describe('git of a session’s mounts', () => {
     );
     bench.sim.fault = ({ operation }) => (operation === 'git fetch' ? { kind: 'status', status: 403 } : null);
     await assert.rejects(git(join(dir, 'app'), 'fetch', 'origin'), /it lacks one of contents: read/);
+    for (const [status, headers, seconds] of [
+      [429, { 'retry-after': '90' }, 90],
+      [403, { 'retry-after': '30' }, 30],
+      [429, {}, 60],
+    ] as const) {
+      bench.sim.fault = ({ operation }) =>
+        operation?.startsWith('git') === true ? { kind: 'status', status, headers } : null;
+      const limited = new RegExp(`rate-limited: the code host limits these calls; retry after ${seconds} seconds`);
+      await assert.rejects(git(join(dir, 'app'), 'fetch', 'origin'), limited);
+      await assert.rejects(git(join(dir, 'app'), 'push', 'origin', 'HEAD:refs/heads/no'), limited);
+      assert.deepEqual((await pushes())[0], ['push', true, 'refused', 'rate-limited']);
+    }
     bench.sim.fault = () => null;
     assert.doesNotMatch(bench.log(), /ghs_[A-Za-z0-9._-]{36,}/);
   });

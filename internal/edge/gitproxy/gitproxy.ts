@@ -176,7 +176,7 @@ async function passFetch(exchange: Exchange, way: GitUpstream): Promise<void> {
 }
 
 async function passAnswer({ response }: Exchange, way: GitUpstream, answer: Dispatcher.ResponseData): Promise<void> {
-  const fault = judge(answer.statusCode, way);
+  const fault = judge(answer, way);
   if (fault !== undefined) {
     await answer.body.dump();
     throw fault;

@@ -2,6 +2,7 @@
 // Refusals are told in git's own report, so that git shows them.
 
 import type { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
 import { Joined } from '../../base/joined.ts';
 import { Fault } from '../../domain/fault.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
@@ -41,7 +42,7 @@ export async function passPush(exchange: Exchange, way: GitUpstream): Promise<vo
   // git asks first whether it may send much, with nothing in it.
   if (commands.head.length === flush.length) {
     const answer = await reached(exchange.forward(way, '/git-receive-pack', commands.head));
-    const fault = judge(answer.statusCode, way);
+    const fault = judge(answer, way);
     if (fault === undefined) return finish(exchange, await reached(bounded(answer.body)));
     await answer.body.dump();
     throw fault;
@@ -92,11 +93,10 @@ function finish({ response }: Exchange, bytes: Buffer): void {
 }
 
 async function forward(exchange: Exchange, way: GitUpstream, body: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  let status: number;
+  let answer: Dispatcher.ResponseData;
   let bytes: Buffer;
   try {
-    const answer = await exchange.forward(way, '/git-receive-pack', body);
-    status = answer.statusCode;
+    answer = await exchange.forward(way, '/git-receive-pack', body);
     bytes = await bounded(answer.body);
   } catch (error) {
     const cause = (error as { cause?: unknown }).cause;
@@ -107,8 +107,8 @@ async function forward(exchange: Exchange, way: GitUpstream, body: AsyncIterable
     }
     throw new OutcomeUnknown('the answer to a push was lost', { cause: error });
   }
-  if (status >= 500) throw new OutcomeUnknown(`an answer of ${status} to a push`);
-  const fault = judge(status, way);
+  if (answer.statusCode >= 500) throw new OutcomeUnknown(`an answer of ${answer.statusCode} to a push`);
+  const fault = judge(answer, way);
   if (fault !== undefined) throw fault;
   return bytes;
 }

@@ -10,6 +10,7 @@ export { type CodehostDelivery, mentionedAs, normalize } from './normalize.ts';
 export { addressIn, idAndUrl, isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, RefusedCall } from './api.ts';
+export { isLimit, namedSeconds } from './limit.ts';
 export { callMcp } from './mcp.ts';
 export {
   cloneUrl,
