@@ -14,11 +14,19 @@ describe('the provider’s own tool server, where one is configured', () => {
   let bench: CodehostBench;
   let server: Server;
   const asked: { readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
+  /** Instead of what it has, once each. */
+  const answers: { readonly status: number; readonly headers: object; readonly body: string }[] = [];
   before(async () => {
     const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
       let body = '';
       for await (const chunk of request) body += String(chunk);
       asked.push({ headers: request.headers, body });
+      const instead = answers.shift();
+      if (instead !== undefined) {
+        const type = { 'content-type': 'application/json' };
+        response.writeHead(instead.status, { ...type, ...instead.headers }).end(instead.body);
+        return;
+      }
       const result = { content: [{ type: 'text', text: JSON.stringify([{ number: 1, title: 'a\u2028b' }]) }] };
       response.setHeader('content-type', 'text/event-stream');
       const note = { jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'x' } };
@@ -58,6 +66,41 @@ describe('the provider’s own tool server, where one is configured', () => {
       /^not-available: /,
     );
     assert.equal(asked.length, 1);
+  });
+
+  it('asks with a fresh token where the one that is kept is not taken, and keeps to its limits', async () => {
+    const seat = await bench.agent('asks', { 'acme/app': everything }, ['list_dependabot_alerts']);
+    const call = async (): Promise<string> =>
+      (await seat.call('list_dependabot_alerts', { owner: 'acme', repo: 'app' }, 'code')).text;
+    const alerts = '{"items":[{"number":1,"title":"a\u2028b"}],"more":false}';
+    const refusing = (text: string): string =>
+      JSON.stringify({ jsonrpc: '2.0', id: 1, result: { isError: true, content: [{ type: 'text', text }] } });
+    const { db } = bench.daemon.ctx;
+    assert.equal(await call(), alerts);
+    const old = () => db.query(`update svc.installation_tokens set minted_at = minted_at - interval '10 minutes'`);
+    for (const body of ['{}', refusing('failed to list alerts: GET https://host/x: 401 Bad credentials []')]) {
+      await old();
+      answers.push({ status: body === '{}' ? 401 : 200, headers: {}, body });
+      assert.equal(await call(), alerts);
+      const [refused, taken] = asked.slice(-2).map(({ headers }) => headers.authorization);
+      assert.notEqual(taken, refused);
+    }
+    const limited =
+      'failed to list alerts: GET https://host/x: 403 API rate limit exceeded for installation [rate reset in 9m]';
+    for (const [status, headers, body, seconds] of [
+      [429, { 'retry-after': '90' }, 'Too many', 90],
+      [403, { 'retry-after': '45' }, '{}', 45],
+      [200, {}, refusing(limited), 60],
+    ] as const) {
+      await db.query('delete from svc.provider_limits');
+      answers.push({ status, headers, body });
+      assert.equal(await call(), `rate-limited: the provider limits these calls; retry after ${seconds} seconds`);
+      const before = asked.length;
+      assert.match(await call(), /^rate-limited: /);
+      assert.equal(asked.length, before, 'nobody asks before');
+    }
+    await db.query('delete from svc.provider_limits');
+    assert.equal(await call(), alerts);
   });
 
   it('submits comments on whole files in the same one request, and leaves nothing begun where that is refused', async () => {

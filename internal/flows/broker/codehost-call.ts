@@ -8,6 +8,7 @@ import {
   type ApiRequest,
   callApi,
   callMcp,
+  mcpResource,
   RefusedCall,
 } from '../../adapters/providers/codehost/codehost.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
@@ -113,15 +114,8 @@ export class CodehostCall {
   async remote(url: string, tool: string, input: JsonObject): Promise<Json> {
     const { ctx, repository } = this.options;
     const [owner = '', repo = ''] = repository.split('/');
-    const { token } = await installationToken(ctx, this.options);
-    const { allowPrivateNetwork } = ctx.config;
-    const answer = await callMcp({
-      url,
-      token,
-      tool,
-      input: { ...input, owner, repo },
-      allowPrivate: allowPrivateNetwork,
-    });
+    const asked = { url, tool, input: { ...input, owner, repo }, allowPrivate: ctx.config.allowPrivateNetwork };
+    const answer = await this.#repeated(false, mcpResource, (token) => callMcp({ ...asked, token }));
     return Array.isArray(answer) ? listed(answer as readonly Json[], undefined) : answer;
   }
 

@@ -11,7 +11,7 @@ export { addressIn, idAndUrl, isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, RefusedCall } from './api.ts';
 export { isLimit, namedSeconds } from './limit.ts';
-export { callMcp } from './mcp.ts';
+export { callMcp, mcpResource } from './mcp.ts';
 export {
   cloneUrl,
   type InstallationToken,

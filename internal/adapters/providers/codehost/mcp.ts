@@ -5,9 +5,10 @@ import { AnswerTooLarge, answerJson, boundedText, rpcReply } from '../../../base
 import { Fault } from '../../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
-import { tooLarge } from './api.ts';
+import { RefusedCall, tooLarge } from './api.ts';
 import { outsideFault } from '../../../domain/outside.ts';
 import { dispatcherFor } from './guard.ts';
+import { isLimit, namedSeconds } from './limit.ts';
 
 export interface McpCall {
   readonly url: string;
@@ -20,7 +21,7 @@ export interface McpCall {
 const timeoutMs = 30_000;
 const answerBytes = 8 * 1024 * 1024;
 
-/** Calls a tool; answers with its text, parsed where it is JSON. Throws Fault. */
+/** Calls a tool; answers with its text, parsed where it is JSON. Throws Fault, and RefusedCall where nothing was done. */
 export async function callMcp({ url, token, tool, input, allowPrivate }: McpCall): Promise<Json> {
   const answer = await ask(url, { token, tool, input, allowPrivate });
   const result = objectAt(answer['result']);
@@ -29,6 +30,8 @@ export async function callMcp({ url, token, tool, input, allowPrivate }: McpCall
     .join('');
   // Its errors are prose that repeats addresses and values.
   if (answer['error'] !== undefined || result['isError'] === true) {
+    if (/rate limit/i.test(said)) throw limited(undefined);
+    if (/: 401 /.test(said)) throw new RefusedCall({ kind: 'unauthorized' });
     if (/\b404\b|not found/i.test(said))
       throw outsideFault('not-found', 'it is absent, or not visible to this installation');
     if (/\b403\b|not accessible/i.test(said))
@@ -57,14 +60,15 @@ async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCa
       dispatcher: dispatcherFor(new URL(url), allowPrivate),
     });
     const text = await boundedText(body, answerBytes);
-    if (statusCode === 401) throw outsideFault('credential-refused', 'the tool server does not take the token');
+    if (statusCode === 401) throw new RefusedCall({ kind: 'unauthorized' });
+    if (isLimit(statusCode, headers, '')) throw limited(namedSeconds(headers));
     if (statusCode === 404) throw outsideFault('not-found', 'the tool server does not know it');
     if (statusCode !== 200) throw outsideFault('provider-unavailable', `the tool server answered with ${statusCode}`);
     const reply = rpcReply(text, String(headers['content-type']), 1);
     if (reply === undefined) throw unanswered();
     return reply;
   } catch (error) {
-    if (error instanceof Fault) throw error;
+    if (error instanceof Fault || error instanceof RefusedCall) throw error;
     if (error instanceof AnswerTooLarge) throw tooLarge();
     throw outsideFault('provider-unavailable', 'the tool server of the code host could not be reached');
   }
@@ -77,6 +81,11 @@ function read(said: string): Json | undefined {
     throw error instanceof AnswerTooLarge ? tooLarge() : error;
   }
 }
+
+/** What the tool server's calls count against. */
+export const mcpResource = 'mcp';
+const limited = (seconds: number | undefined): RefusedCall =>
+  new RefusedCall({ kind: 'limited', resource: mcpResource, seconds });
 
 const unanswered = (): Fault =>
   outsideFault('provider-unavailable', 'the tool server of the code host did not answer as it should');
