@@ -72,6 +72,21 @@ describe('an answer of the code host', () => {
     assert.deepEqual(comments(), ['long', 'nested']);
   });
 
+  it('that leads elsewhere is none, where people would sign in: nothing is listed, and what was made is looked for', async () => {
+    bench.sim.fault = ({ method, path }) =>
+      method === 'GET' && /\/issues\/1$/.test(path)
+        ? { kind: 'status', status: 302, headers: { location: '/login' } }
+        : null;
+    assert.equal(
+      (await seat.call('issue_read', get, 'code')).text,
+      'provider-unavailable: the code host did not answer as it should',
+    );
+    bench.sim.fault = ({ method, path }) =>
+      method === 'POST' && path.endsWith('/comments') ? { kind: 'after', status: 302 } : null;
+    const said = await seat.call('add_issue_comment', { ...at, issue_number: 1, body: 'led away' }, 'code');
+    assert.match(String(said.value['url']), /issuecomment/, said.text);
+  });
+
   it('that is a text is taken as it is', async () => {
     answers('+[{,'.repeat(200_000));
     const input = { ...at, pullNumber: 1, method: 'get_diff' };

@@ -53,6 +53,7 @@ export interface Ask {
   readonly body?: Json;
   readonly accept?: string;
   readonly isPlain?: boolean;
+  readonly leadsElsewhere?: boolean;
   readonly resource?: 'core' | 'search';
   readonly mostBytes?: number;
   readonly mostValues?: number;

@@ -35,7 +35,7 @@ async function signedText(
   codehost: CodehostCall,
   path: string,
 ): Promise<{ readonly bytes: Buffer; readonly mimeType: string }> {
-  const { location, bytes } = await codehost.read({ path, mostBytes: logBytesMax });
+  const { location, bytes } = await codehost.read({ path, leadsElsewhere: true, mostBytes: logBytesMax });
   if (location === undefined) return { bytes, mimeType: 'text/plain' };
   const found = await fetchSigned(location, {
     allowPrivate: codehost.options.ctx.config.allowPrivateNetwork,
@@ -52,6 +52,7 @@ async function actionsGet(codehost: CodehostCall, input: JsonObject): Promise<Js
   const isLogs = text(input, 'method') === 'get_workflow_run_logs_url';
   const { location } = await codehost.read({
     path: isLogs ? `/actions/runs/${id}/logs` : `/actions/artifacts/${id}/zip`,
+    leadsElsewhere: true,
   });
   if (location === undefined) throw outsideFault('not-found', 'the code host names no address for it');
   return { url: location };

@@ -1,6 +1,6 @@
 // One request to the code host's API (REST and GraphQL), and what its answer means in our words. Nothing is sent twice
-// here and no redirect is followed: a 302 is handed back, for the caller to fetch without the token. No message holds a
-// token, a value that was sent, or a host.
+// here and no redirect is followed: a 302 is handed back where the call may end in one, for the caller to fetch without the
+// token. No message holds a token, a value that was sent, or a host.
 
 import { type Dispatcher, request as send } from 'undici';
 import { AnswerTooLarge, answerJson, boundedBytes } from '../../../base/net/answer.ts';
@@ -23,6 +23,8 @@ export interface ApiRequest {
   readonly query?: { readonly [name: string]: string | number | boolean | undefined } | undefined;
   readonly body?: Json | undefined;
   readonly accept?: string | undefined;
+  /** What answers well may be the address of it, which is handed back. */
+  readonly leadsElsewhere?: boolean | undefined;
   /** What answers well is no JSON. */
   readonly isPlain?: boolean | undefined;
   /** It changes something: what becomes of a lost answer is not known. */
@@ -120,7 +122,7 @@ export async function callApi(request: ApiRequest): Promise<ApiAnswer> {
     // A page of whatever stands before the host is no list without items.
     if (read === undefined && bytes.length > 0 && !isPlain) throw unreadable(isWrite);
     if (request.resource === 'graphql') judgeGraphql(request, shown);
-  } else if (answer.statusCode !== 302) throw refusalOf(request, shown);
+  } else if (answer.statusCode !== 302 || request.leadsElsewhere !== true) throw refusalOf(request, shown);
   const { location, link } = answer.headers;
   return {
     status: answer.statusCode,
@@ -182,6 +184,10 @@ function refusalOf(request: ApiRequest, shown: Shown): Error {
     case 307:
     case 308:
       return outsideFault('not-found', 'the repository has moved');
+    case 302:
+    case 303:
+      // A page where people sign in, of whatever stands before the host.
+      return unreadable(request.isWrite);
     case 404:
     case 410:
       return outsideFault('not-found', 'it is absent, or not visible to this installation');
