@@ -72,6 +72,17 @@ describe('an answer of the code host', () => {
     assert.deepEqual(comments(), ['long', 'nested']);
   });
 
+  it('to a write that names nothing says nothing of it either: what was made is looked for', async () => {
+    for (const body of ['{}', 'null', '{"id":{"a":1},"html_url":5}']) {
+      bench.sim.fault = ({ method, path }) =>
+        method === 'POST' && /\/(comments|issues)$/.test(path) ? { kind: 'after', status: 201, body } : null;
+      const said = await seat.call('add_issue_comment', { ...at, issue_number: 1, body: `of ${body}` }, 'code');
+      assert.match(String(said.value['url']), /issuecomment/, `${body} ${said.text}`);
+    }
+    const made = await seat.call('issue_write', { ...at, method: 'create', title: 'of nothing' }, 'code');
+    assert.match(String(made.value['url']), /\/issues\/\d+$/, made.text);
+  });
+
   it('that leads elsewhere is none, where people would sign in: nothing is listed, and what was made is looked for', async () => {
     bench.sim.fault = ({ method, path }) =>
       method === 'GET' && /\/issues\/1$/.test(path)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { createLog } from '../../base/log/log.ts';
 import { trackerKey, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
@@ -123,7 +124,8 @@ describe('tools of a tracker', () => {
     const page = { hasNextPage: false };
     const members = { nodes: [{ id: 'm', name: null }, null, 7, { id: 'a', name: 'Ada' }], pageInfo: page };
     const issue = { id: 'i', team: { id: 'team', members } };
-    const rude = createServer((_, response) => void response.end(JSON.stringify({ data: { issue } })));
+    const data = { issue, issueUpdate: { success: true, issue } };
+    const rude = createServer((_, response) => void response.end(JSON.stringify({ data })));
     await new Promise<void>((resolve) => rude.listen(0, '127.0.0.1', resolve));
     t.after(() => rude.close());
     const apiUrl = `http://127.0.0.1:${(rude.address() as AddressInfo).port}`;
@@ -145,6 +147,48 @@ describe('tools of a tracker', () => {
     const set = await bench.daemon.api('PUT', 'P/connections/rude/credentials', worn);
     assert.equal(set.status, 200, JSON.stringify(set.body));
     assert.match((await asked('ada')).text, /^credential-refused: .*nothing was done$/);
+  });
+
+  it('take no answer for one that names nothing, and none for done that says it is not', async (t) => {
+    const heard: string[] = [];
+    let data: { readonly [field: string]: unknown } = {};
+    const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+      heard.push(await text(request));
+      response.end(JSON.stringify({ data }));
+    };
+    const odd = createServer((request, response) => void answer(request, response));
+    await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+    t.after(() => odd.close());
+    const apiUrl = `http://127.0.0.1:${(odd.address() as AddressInfo).port}`;
+    const credentials = { webhookSecret: 'another', apiKey: trackerKey };
+    await bench.daemon.api('POST', 'P/connections', {
+      provider: 'tracker',
+      name: 'odd',
+      config: { apiUrl },
+      credentials,
+    });
+    await bench.apply({ odd: { tools: { issues: { kind: 'connection', provider: 'tracker', connection: 'odd' } } } });
+    const other = await bench.start('odd');
+    const issue = { id: 'i', team: { id: 'team' } };
+    const comment = { id: 'c', url: 'https://tracker.example/c' };
+    const writes = (): number => heard.filter((one) => one.includes('mutation')).length;
+    for (const [answered, comments, changes] of [
+      [{ issue, commentCreate: { success: false }, issueUpdate: { success: false } }, /^refused: /, /^refused: /],
+      [
+        { issue, commentCreate: { success: true }, issueUpdate: null, comment: null },
+        /^outcome-unknown: /,
+        /^outcome-unknown: /,
+      ],
+      [{ issue, commentCreate: null, comment }, /^\{"id":"c"/, /^outcome-unknown: /],
+      [{ issue: null }, /^not-found: /, /^not-found: /],
+    ] as const) {
+      data = answered;
+      const before = writes();
+      assert.match((await other.call('issue_comment', { issue: 'i', body: 'x' }, 'issues')).text, comments);
+      assert.match((await other.call('issue_update', { issue: 'i', priority: 1 }, 'issues')).text, changes);
+      assert.equal(writes() - before, answered.issue === null ? 0 : 2);
+    }
+    assert.match((await other.call('issue_get', { issue: 'i' }, 'issues')).text, /^not-found: /);
   });
 
   it('wait for a limit, and leave no key in any log', async () => {

@@ -32,7 +32,7 @@ import { pullTools } from './tools-pulls.ts';
 import { reviewTools } from './tools-reviews.ts';
 import { workTools } from './tools-work.ts';
 import { tieWritten } from './ties.ts';
-import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
+import { idAndUrl, named } from '../../adapters/providers/codehost/codehost.ts';
 
 export { gitUpstream, type GitUpstream, noteRefusedPush, sendPush } from './git.ts';
 export { CodehostCall } from './codehost-call.ts';
@@ -326,6 +326,9 @@ export function commentOn(ctx: FlowContext, of: OwnComment, step: Step, callId: 
   const path = `/issues/${number}/comments`;
   return codehost.write(
     { method: 'POST', path, body: { body: body(codehost, text) } },
-    { probe: { kind: 'marked', path, since: sentSince(codehost), answer: 'id' }, shape: idAndUrl },
+    {
+      probe: { kind: 'marked', path, since: sentSince(codehost), answer: 'id' },
+      shape: (json) => idAndUrl(named(json)),
+    },
   );
 }

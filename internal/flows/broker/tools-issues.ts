@@ -21,7 +21,7 @@ import {
   sentSince,
   text,
 } from './tool.ts';
-import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
+import { idAndUrl, named } from '../../adapters/providers/codehost/codehost.ts';
 
 const talkRead = (): readonly Want[] => ['talk:read'];
 const talkWrite = (): readonly Want[] => ['talk:write'];
@@ -49,7 +49,7 @@ function reaction(codehost: CodehostCall, path: string, content: string): Promis
   const probe = { kind: 'reaction', path, content };
   return codehost.write(
     { method: 'POST', path, body: { content } },
-    { probe, shape: ({ id }) => ({ id: id ?? null, reaction: content }) },
+    { probe, shape: (json) => ({ id: named(json)['id'] ?? null, reaction: content }) },
   );
 }
 
@@ -74,7 +74,7 @@ const addIssueComment: BrokerTool = {
     const probe = { kind: 'marked', path, since: sentSince(codehost) };
     return codehost.write(
       { method: 'POST', path, body: { body: body(codehost, text(input, 'body')) } },
-      { probe, shape: idAndUrl },
+      { probe, shape: (json) => idAndUrl(named(json)) },
     );
   },
 };
@@ -99,7 +99,10 @@ const updateIssueComment: BrokerTool = {
     if (!isBot || !isOwn) throw outsideFault('refused', 'comment_id: only comments of this agent may be changed');
     const wanted = body(codehost, text(input, 'body'));
     const probe = { kind: 'fields', path, wanted: { body: digest(wanted) }, answer: 'id' };
-    return codehost.write({ method: 'PATCH', path, body: { body: wanted } }, { probe, shape: idAndUrl });
+    return codehost.write(
+      { method: 'PATCH', path, body: { body: wanted } },
+      { probe, shape: (json) => idAndUrl(named(json)) },
+    );
   },
 };
 
@@ -129,7 +132,7 @@ export function patchIssue(codehost: CodehostCall, issue: number, fields: JsonOb
   const wanted = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, digestOf(key, value)]));
   return codehost.write(
     { method: 'PATCH', path, body: fields },
-    { probe: { kind: 'fields', path, wanted, answer: 'number' }, shape: numberAndUrl },
+    { probe: { kind: 'fields', path, wanted, answer: 'number' }, shape: (json) => numberAndUrl(named(json)) },
   );
 }
 
@@ -165,7 +168,10 @@ const issueWrite: BrokerTool = {
 function createIssue(codehost: CodehostCall, fields: JsonObject, said: string): Promise<Json> {
   return codehost.write(
     { method: 'POST', path: '/issues', body: { ...fields, body: body(codehost, said) } },
-    { probe: { kind: 'marked', path: '/issues', since: sentSince(codehost), answer: 'number' }, shape: numberAndUrl },
+    {
+      probe: { kind: 'marked', path: '/issues', since: sentSince(codehost), answer: 'number' },
+      shape: (json) => numberAndUrl(named(json)),
+    },
   );
 }
 

@@ -21,6 +21,7 @@ import {
   text,
 } from './tool.ts';
 import { page } from './tools-issues.ts';
+import { named } from '../../adapters/providers/codehost/codehost.ts';
 
 const pullsRead = (): readonly Want[] => ['pullRequests:read'];
 const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
@@ -47,7 +48,7 @@ function askReviewers(codehost: CodehostCall, pull: number, input: JsonObject): 
   };
   return codehost.write(
     { method: 'POST', path: `/pulls/${pull}/requested_reviewers`, body: wanted },
-    { probe, shape: numberAndUrl },
+    { probe, shape: (json) => numberAndUrl(named(json)) },
   );
 }
 
@@ -67,7 +68,7 @@ const createPullRequest: BrokerTool = {
     };
     const made = await codehost.write(
       { method: 'POST', path: '/pulls', body: { ...fields, body: body(codehost, text(input, 'body')) } },
-      { probe, isLast, shape: idNumberUrl },
+      { probe, isLast, shape: (json) => idNumberUrl(named(json)) },
     );
     if (!isLast) await after(['created'], () => askReviewers(codehost, number(made, 'number'), input));
     return made;
@@ -119,7 +120,7 @@ async function changePull(codehost: CodehostCall, input: JsonObject): Promise<Js
     const probe = { kind: 'fields', path, wanted, answer: 'number' };
     await codehost.write(
       { method: 'PATCH', path, body: fields },
-      { probe, isLast: !wantsDraft && !wantsReviewers, shape: numberAndUrl },
+      { probe, isLast: !wantsDraft && !wantsReviewers, shape: (json) => numberAndUrl(named(json)) },
     );
     done.push(...Object.keys(fields));
   }

@@ -21,7 +21,7 @@ import {
   text,
 } from './tool.ts';
 import { headOf, pullAt } from './tools-pulls.ts';
-import { idAndUrl } from '../../adapters/providers/codehost/codehost.ts';
+import { idAndUrl, named } from '../../adapters/providers/codehost/codehost.ts';
 
 const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
 const commentsMax = 200;
@@ -102,7 +102,7 @@ const said = (codehost: CodehostCall, one: JsonObject): JsonObject => ({
 const reviewOf =
   (mutation: string) =>
   (data: JsonObject): Json => {
-    const made = objectAt(objectAt(data[mutation])['pullRequestReview']);
+    const made = named(objectAt(objectAt(data[mutation])['pullRequestReview']));
     return { id: made['id'] ?? null, url: made['url'] ?? null, state: made['state'] ?? null };
   };
 
@@ -269,7 +269,7 @@ const reply: BrokerTool = {
       const probe = { kind: 'reaction', path, content };
       return codehost.write(
         { method: 'POST', path, body: { content } },
-        { probe, shape: ({ id }): Json => ({ id: id ?? null, reaction: content }) },
+        { probe, shape: (json): Json => ({ id: named(json)['id'] ?? null, reaction: content }) },
       );
     }
     const pull = input['pullNumber'] === undefined ? await pullOf(codehost, comment) : number(input, 'pullNumber');
@@ -280,7 +280,7 @@ const reply: BrokerTool = {
         path: `/pulls/${pull}/comments/${comment}/replies`,
         body: { body: body(codehost, text(input, 'body')) },
       },
-      { probe: { kind: 'marked', path: `/pulls/${pull}/comments`, since }, shape: idAndUrl },
+      { probe: { kind: 'marked', path: `/pulls/${pull}/comments`, since }, shape: (json) => idAndUrl(named(json)) },
     );
   },
 };
@@ -313,7 +313,7 @@ const addReviewComment: BrokerTool = {
     };
     return codehost.write(
       { method: 'POST', path, body: sent },
-      { probe: { kind: 'marked', path, since: sentSince(codehost) }, shape: idAndUrl },
+      { probe: { kind: 'marked', path, since: sentSince(codehost) }, shape: (json) => idAndUrl(named(json)) },
     );
   },
 };

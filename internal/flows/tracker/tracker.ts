@@ -4,7 +4,7 @@
 
 import type { ToolInput } from '../../../schemas/tool-input.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import { callTracker, ownComment } from '../../adapters/providers/tracker/tracker.ts';
+import { callTracker, madeIn, ownComment } from '../../adapters/providers/tracker/tracker.ts';
 import { writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
@@ -99,7 +99,9 @@ export function issueGet(of: TrackerCaller, { issue }: ToolInput<'issue_get'>): 
   return calling(of, { tool: 'issue_get', write: false }, (tracker, row) =>
     performRead(of.ctx, row, async () => {
       const query = `query($id: String!) { issue(id: $id) { ${whole} comments(last: 50) { nodes { ${said} } } } }`;
-      const found = objectAt((await tracker.read(query, { id: issue }))['issue']);
+      const data = await tracker.read(query, { id: issue });
+      issueIdIn(data);
+      const found = objectAt(data['issue']);
       const comments = listAt(objectAt(found['comments'])['nodes']).map(objectAt).map(commentOf);
       return { ...issueOf(found), comments };
     }),
@@ -132,6 +134,13 @@ const writing = (
     run,
   });
 
+/** The id of the issue that was asked for. Throws Fault where the answer has none. */
+function issueIdIn(data: JsonObject): string {
+  const id = textAt(objectAt(data['issue'])['id']);
+  if (id === undefined) throw outsideFault('not-found', 'it is absent, or not visible to this connection');
+  return id;
+}
+
 const commentAnswer = (comment: JsonObject): JsonObject => ({ id: comment['id'] ?? null, url: comment['url'] ?? null });
 
 export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'>): Promise<Json> {
@@ -140,10 +149,9 @@ export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'
       if ([...input.body].length > bodyMost) {
         throw outsideFault('too-large', `body: has more than ${bodyMost} characters; nothing was sent`);
       }
-      const found = objectAt(
-        (await tracker.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }))['issue'],
+      const issueId = issueIdIn(
+        await tracker.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }),
       );
-      const issueId = textAt(found['id']) ?? '';
       const answer = await sendComment(tracker, step, { issueId, body: input.body, parentId: input.parent });
       await tie(of.ctx, of.caller.project.id, of.caller.sessionId, issueId);
       return { answer, url: textAt(answer['url']) };
@@ -165,7 +173,7 @@ async function sendComment(
     query: `mutation($input: CommentCreateInput!) { commentCreate(input: $input) { success comment { id url } } }`,
     variables: { input: presentOf({ id, ...of }) },
     probe: { kind: 'comment', id, issueId: of.issueId },
-    shape: (data) => commentAnswer(objectAt(objectAt(data['commentCreate'])['comment'])),
+    shape: (data) => commentAnswer(madeIn(data['commentCreate'], 'comment')),
   });
 }
 
@@ -217,7 +225,8 @@ async function wantedOf(
   tracker: TrackerConnection,
   input: ToolInput<'issue_update'>,
 ): Promise<{ readonly issueId: string; readonly wanted: JsonObject }> {
-  const issue = objectAt((await tracker.read(teamOf, { id: input.issue }))['issue']);
+  const data = await tracker.read(teamOf, { id: input.issue });
+  const [issueId, issue] = [issueIdIn(data), objectAt(data['issue'])];
   const team = objectAt(issue['team'])['id'] ?? null;
   const ofTeam = (query: string, field: 'states' | 'members') =>
     allNamed(tracker, { query, variables: { id: input.issue }, field }, (data) => {
@@ -239,7 +248,7 @@ async function wantedOf(
     priority,
   });
   if (Object.keys(wanted).length === 0) throw outsideFault('invalid-input', 'nothing is to be changed');
-  return { issueId: textAt(issue['id']) ?? '', wanted };
+  return { issueId, wanted };
 }
 
 export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>): Promise<Json> {
@@ -251,7 +260,7 @@ export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>)
           issueUpdate(id: $id, input: $input) { success issue { ${whole} } } }`,
         variables: { id: issueId, input: wanted },
         probe: { kind: 'issue', issueId, wanted },
-        shape: (data) => issueOf(objectAt(objectAt(data['issueUpdate'])['issue'])),
+        shape: (data) => issueOf(madeIn(data['issueUpdate'], 'issue')),
       });
       return { answer, url: textAt(answer['url']) };
     }),
@@ -275,6 +284,7 @@ export async function findTrackerStep(ctx: FlowContext, sought: SoughtStep): Pro
 async function lookForComment(tracker: TrackerConnection, { probe, projectId, sessionId }: SoughtStep): Promise<Found> {
   const data = await tracker.read('query($id: String) { comment(id: $id) { id url } }', { id: probe['id'] ?? null });
   const answer = commentAnswer(objectAt(data['comment']));
+  if (answer['id'] === null) return { found: false };
   if (sessionId !== null) await tie(tracker.ctx, projectId, sessionId, textAt(probe['issueId']) ?? '');
   const url = textAt(answer['url']);
   return { found: true, answer, ...(url !== undefined && { url }) };

@@ -7,7 +7,7 @@ import { outsideFault } from '../../../domain/outside.ts';
 
 export { installationChangeOf, installationOf, readInstallation } from './installation.ts';
 export { type CodehostDelivery, mentionedAs, normalize } from './normalize.ts';
-export { addressIn, idAndUrl, isBotLogin } from './parts.ts';
+export { addressIn, idAndUrl, isBotLogin, named } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, RefusedCall } from './api.ts';
 export { isLimit, namedSeconds } from './limit.ts';

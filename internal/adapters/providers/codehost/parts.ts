@@ -2,6 +2,7 @@
 
 import { idAt, listAt, objectAt, presentOf, presentOrUndefined, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { OutcomeUnknown } from '../../../domain/outside.ts';
 import { withoutEnd } from '../../../domain/text.ts';
 
 export function repositoryOf(value: Json | undefined): JsonObject {
@@ -228,3 +229,9 @@ export function workflowRunOf(value: JsonObject): JsonObject {
 
 /** Of what was made: its id, and where people see it. */
 export const idAndUrl = (json: JsonObject): JsonObject => ({ id: json['id'] ?? null, url: json['html_url'] ?? null });
+
+/** The answer to what made or changed something. Throws OutcomeUnknown where it names nothing: then it is looked for. */
+export function named(json: JsonObject): JsonObject {
+  if (idAt(json['id']) === undefined) throw new OutcomeUnknown('an answer that names nothing');
+  return json;
+}

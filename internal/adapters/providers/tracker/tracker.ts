@@ -272,3 +272,12 @@ function judge({ isWrite }: TrackerRequest, { statusCode, json: read, retryAfter
 
 const refusals =
   /^(invalid input|user error|graphql error|graphql validation failed|bad user input|feature not accessible|usage limit exceeded)$/;
+
+/** What a mutation has made, by its part of the data. Throws Fault where that says that nothing was done, OutcomeUnknown where it names nothing. */
+export function madeIn(answer: Json | undefined, what: 'comment' | 'issue'): JsonObject {
+  const payload = objectAt(answer);
+  if (payload['success'] === false) throw outsideFault('refused', 'the tracker says that it did nothing');
+  const made = objectAt(payload[what]);
+  if (idAt(made['id']) === undefined) throw new OutcomeUnknown(`an answer that names no ${what}`);
+  return made;
+}
