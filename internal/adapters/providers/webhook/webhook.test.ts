@@ -27,5 +27,5 @@ test('a receiver that asks for patience says how much in seconds or by a time', 
   assert.equal(await patience('7'), 7);
   assert.equal(await patience('Thu, 01 Jan 2026 00:10:00 GMT'), 600);
   assert.equal(await patience('Thu, 01 Jan 2026 05:00:00 GMT'), 3_600);
-  assert.equal(await patience('soon'), 60);
+  for (const none of ['soon', '-5', '5 minutes', '2026-02-01']) assert.equal(await patience(none), 60, none);
 });
