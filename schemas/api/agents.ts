@@ -48,11 +48,24 @@ const originsEntry = {
 const originsQuery = {
   origins: v.optional(v.pipe(onOff, v.description('`true`: `origins` says where each value of `spec` comes from.'))),
 };
+/** How it appears to people; of its picture the path in the tree and the hash of what is stored. */
+const identity = named(
+  'AgentIdentity',
+  v.object({
+    displayName: v.exactOptional(v.string()),
+    username: v.exactOptional(v.string()),
+    avatar: v.exactOptional(v.object({ asset: v.string(), sha256: v.exactOptional(v.string()) })),
+    description: v.exactOptional(v.string()),
+  }),
+);
+export type AgentIdentity = Shape<typeof identity>;
 export const agent = named(
   'Agent',
   v.object({
     ...entries,
     spec: agentSpec,
+    /** What stands under the name in `spec.identity` now, whichever agent of the project declares it. */
+    identity: v.exactOptional(identity),
     ...originsEntry,
     /** With counts=true: how many triggers it has, and sessions that are kept. */
     counts: v.optional(v.object({ triggers: integer, sessions: integer, liveSessions: integer })),

@@ -66,6 +66,7 @@ export const agentShow: Handler = async (call) => {
     const head = details(
       [
         ['agent', call.screen.paint('bold', clean(agent.text('name'), true))],
+        ...identityRows(value.identity),
         ['id', agent.text('resourceId')],
         ['revision', agent.text('revision')],
         ['owner', clean(ownerText(agent), true)],
@@ -88,6 +89,18 @@ export const agentShow: Handler = async (call) => {
   });
   return 0;
 };
+
+/** How it appears to people; of its picture where that lies in the tree. */
+function identityRows(identity: agents.AgentIdentity | undefined): (readonly [string, string | undefined])[] {
+  const { displayName, username, description, avatar } = identity ?? {};
+  const said = (text: string | undefined): string | undefined => (text === undefined ? undefined : clean(text, true));
+  return [
+    ['display name', said(displayName)],
+    ['username', said(username)],
+    ['description', said(description)],
+    ['avatar', said(avatar?.asset)],
+  ];
+}
 
 /** Values that are one line, each with the layer and the place that it comes from. */
 function originLines(call: Call, { spec, origins }: agents.Agent): string {

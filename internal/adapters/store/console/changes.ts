@@ -30,7 +30,7 @@ const sessionRow = `select 'sessions' as topic, s.id::text as id, ${sessionMark}
 
 /**
  * `known`: events and sessions that were not over at the last look, beside the latest. Agents are looked at where
- * `withAgents` says so: they change with runs, and are many. Runs stand in the order of their column: by the text that is read
+ * `withAgents` says so: they change with runs, and are many; with one its identity changes, which may be another's too. Runs stand in the order of their column: by the text that is read
  * of it 99 would be later than 100.
  */
 export async function readMarks(
@@ -50,8 +50,11 @@ export async function readMarks(
      union all ${sessionRow} where s.project_id = $1::uuid and s.id = any($3::uuid[])
      union all select 'connections', name, concat_ws(' ', id, status, reason, updated_at), ${ms('updated_at')}
         from svc.connections where project_id = $1::uuid
-     union all select 'agents', name, concat_ws(' ', id, revision, repository_id, updated_at), ${ms('updated_at')}
-        from svc.agents where project_id = $1::uuid and $4::boolean`,
+     union all select 'agents', a.name, concat_ws(' ', a.id, a.revision, a.repository_id, a.updated_at, i.updated_at),
+          ${ms('greatest(a.updated_at, i.updated_at)')}
+        from svc.agents a left join svc.generated_resources i
+          on i.project_id = a.project_id and i.kind = 'Identity' and i.name = a.identity
+        where a.project_id = $1::uuid and $4::boolean`,
     [projectId, of.events, of.sessions, of.withAgents],
     'console-marks',
   );

@@ -11,13 +11,14 @@ import {
   readRevisionSpecs,
   type RevisionRow,
 } from '../../../adapters/store/resources/agents.ts';
+import { generatedByName } from '../../../adapters/store/sessions/tool-callers.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
 import { agentVersion, deleteAgent } from '../../../flows/resources.ts';
 import { readOrigins } from '../../../flows/sync/sync.ts';
 import type { Origins } from '../../../domain/diagnostic.ts';
 import { Fault } from '../../../domain/fault.ts';
-import type { AgentSpec } from '../../../domain/spec.ts';
+import type { AgentSpec, IdentitySpec } from '../../../domain/spec.ts';
 import { messageOf } from '../../../domain/messages.ts';
 import { pageOf, readNumberPage, readTextPage } from '../page.ts';
 import { conditionOf, noContent, ok, type Route, serve, tagged } from '../route.ts';
@@ -55,6 +56,17 @@ async function requireAgent(ctx: FlowContext, where: ProjectRef, name: string): 
   return row;
 }
 
+/** How an agent appears to people, where its spec names an identity. */
+async function identityOf(
+  ctx: FlowContext,
+  where: ProjectRef,
+  { spec }: AgentRow,
+): Promise<{ readonly identity?: IdentitySpec }> {
+  const { identity: name } = storedSpec(spec);
+  const stored = name === undefined ? undefined : await generatedByName(ctx.db, where.id, 'Identity', name);
+  return stored === undefined ? {} : { identity: stored as IdentitySpec };
+}
+
 /** What an answer says of origins, where it was asked. */
 async function originsFor(
   ctx: FlowContext,
@@ -82,10 +94,11 @@ export const agentRoutes: readonly Route[] = [
   serve(api.getAgent, async ({ ctx, project: where, params, query }) => {
     const row = await requireAgent(ctx, where, params.name);
     const withOrigins = await originsFor(ctx, query, [row]);
+    const identity = await identityOf(ctx, where, row);
     const counts = query.counts === 'true' ? await countsOfAgent(ctx.db, where.id, row) : undefined;
     return tagged(
       agentVersion(row),
-      ok({ ...show(row), ...withOrigins(row), ...(counts !== undefined && { counts }) }),
+      ok({ ...show(row), ...identity, ...withOrigins(row), ...(counts !== undefined && { counts }) }),
     );
   }),
   serve(api.getAgentUsage, async ({ ctx, project: where, params }) => {

@@ -1,6 +1,6 @@
 // One agent: what it is, which layer says so, what differs between any two of its revisions, what wakes it, what it costs.
 
-import type { Agent, AgentRevision, Origin } from '../../../../schemas/api/agents.ts';
+import type { Agent, AgentIdentity, AgentRevision, Origin } from '../../../../schemas/api/agents.ts';
 import type { Spending } from '../../../../schemas/api/common.ts';
 import type { Session } from '../../../../schemas/api/sessions.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
@@ -262,6 +262,15 @@ function Of(props: { readonly place: Place; readonly agent: Agent }): Markup {
     <span data-testid="agent-owner">owner ${owner.kind === 'manual' ? 'by hand' : html`<a href=${pageHref(place, 'repositories', owner.name)}>${owner.name}</a>`} ${at === '' ? null : reconcileId === null ? code : html`<a href=${pageHref(place, 'reconciles', reconcileId)}>${code}</a>`}</span></span>`;
 }
 
+/** How it appears to people, in words alone: of its picture where that lies in the tree. */
+const identityFacts = ({ displayName, username, description, avatar }: AgentIdentity = {}) =>
+  [
+    ['display name', displayName],
+    ['username', username],
+    ['description', description],
+    ['avatar', avatar === undefined ? undefined : html`<code title=${avatar.sha256}>${avatar.asset}</code>`],
+  ] as const;
+
 /** What moves while its sessions work. */
 interface Numbers {
   readonly spending: Spending;
@@ -304,7 +313,8 @@ function Body(props: PageProps & { readonly agent: Agent; readonly numbers: Numb
     navigate(pageHref(place, 'agents'));
   };
   const shown = partOf(query, ['spec', 'revisions', 'world', 'sessions'], 'spec');
-  return html`<div><${Facts} of=${[
+  return html`<div data-testid="agent-facts"><${Facts} of=${[
+    ...identityFacts(agent.identity),
     ['source', html`<code>${agent.source.file}</code>`],
     ['spent', html`<${Spent} spending=${spending} caps=${(agent.spec as { readonly spendCaps?: Caps }).spendCaps} />`],
   ]} />

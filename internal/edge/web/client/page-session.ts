@@ -27,22 +27,27 @@ import { pageHref, type PageProps, type Place } from './pages.ts';
 import { Diff, Files } from './session-results.ts';
 import { TranscriptLog } from './transcript.ts';
 
-interface Found {
+/** What is said of its agent: the cap of a session, and what people call it. */
+interface OfAgent {
+  readonly capUsd?: string;
+  readonly displayName?: string;
+}
+interface Found extends OfAgent {
   readonly session: WholeSession;
-  readonly capUsd: string | undefined;
 }
 
-/** Caps are the agent's as it is now, not those of the revision; of an agent that is gone there is none. */
-function useCap(place: Place, name: string | undefined): { readonly isKnown: boolean; readonly capUsd?: string } {
+/** Both are the agent's as it is now, not those of the revision; of an agent that is gone there is neither. */
+function useAgent(place: Place, name: string | undefined): OfAgent & { readonly isKnown: boolean } {
   const read = useRead(
-    async (signal) => {
+    async (signal): Promise<OfAgent> => {
       if (name === undefined) return {};
       const path = `${place.api}/agents/${encodeURIComponent(name)}`;
-      const { spec } = await call<Agent>('GET', path, { signal });
+      const { spec, identity } = await call<Agent>('GET', path, { signal });
       const capUsd = (spec as { spendCaps?: { maxPerSessionUsd?: string } }).spendCaps?.maxPerSessionUsd;
-      return capUsd === undefined ? {} : { capUsd };
+      const displayName = identity?.displayName;
+      return { ...(capUsd !== undefined && { capUsd }), ...(displayName !== undefined && { displayName }) };
     },
-    `cap of ${name ?? ''}`,
+    `agent ${name ?? ''}`,
   );
   useLive(['agents'], read.again, (change) => change.id === name);
   return { isKnown: read.value !== undefined || read.error !== undefined, ...read.value };
@@ -76,15 +81,15 @@ export function Page(props: PageProps): Markup {
   useLive(['sessions'], read.again, (change) => change.id === id);
   const session = read.value;
   useQueue(session, read.again);
-  const { isKnown, capUsd } = useCap(place, session?.agent);
+  const { isKnown, ...ofAgent } = useAgent(place, session?.agent);
   const failure = read.error === undefined ? null : html`<${Failure} error=${read.error} />`;
-  // All of its head at once: nothing of it moves when the cap is known.
+  // All of its head at once: nothing of it moves when its agent is known.
   if (session === undefined || !isKnown)
     return html`<section data-testid="page-session"><h1>Session</h1>${failure ?? html`<p class="empty">Reading…</p>`}</section>`;
   return html`<section data-testid="page-session">
     <div class="title"><h1>${session.displayTitle}</h1><${Command} command=${shell`svc session show ${session.id}`} /></div>
     ${failure}
-    <${Head} place=${place} found=${{ session, capUsd }} />
+    <${Head} place=${place} found=${{ session, ...ofAgent }} />
     <${Controls} place=${place} session=${session} path=${path} again=${read.again} />
     <div class="talk"><${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} />
       <${Asks} place=${place} session=${session} path=${path} again=${read.again} />
@@ -102,14 +107,14 @@ function stateText({ state, reason, reasonText, position }: Session): string {
 
 function Head(props: { readonly place: Place; readonly found: Found }): Markup {
   const { place, found } = props;
-  const { session, capUsd } = found;
+  const { session, capUsd, displayName } = found;
   const { usage, inbox, lastTurn } = session;
   const spent = Number(usage.costUsd);
   const cost = `${capUsd === undefined ? usd(usage.costUsd) : sumUsd(usage.costUsd)}${capUsd === undefined ? '' : ` of $${capUsd}`}`;
   const kind = session.state === 'running' ? 'good' : kindOf(session.state);
   const waiting = inbox.pending + inbox.inFlight;
   return html`<dl class="facts">
-    <div><dt>Agent</dt><dd><a href=${pageHref(place, 'agents', session.agent)}>${session.agent}</a> r${session.revision}</dd></div>
+    <div><dt>Agent</dt><dd><a href=${pageHref(place, 'agents', session.agent)}>${session.agent}</a> r${session.revision}${displayName === undefined || displayName === session.agent ? null : html` <span data-testid="session-agent-name">${displayName}</span>`}</dd></div>
     <div><dt>State</dt><dd><${Status} kind=${kind} text=${stateText(session)} testId="session-state" /></dd></div>
     <div><dt>Turn</dt><dd data-testid="session-turn">${lastTurn === undefined ? 'none yet' : html`<span>${session.turns} ${lastTurn.state} <${Elapsed} since=${lastTurn.startedAt} until=${lastTurn.endedAt} /></span>`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
     <div><dt>Cost</dt><dd><span data-testid="session-cost">${cost}</span>

@@ -1,0 +1,69 @@
+// What is changed elsewhere, by a command or by another person, while a page stands open: the page says so by itself.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { png } from '../../core/compile/testkit.ts';
+import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, root, signInOn } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
+  browser = await startBrowser();
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+});
+
+/** Signs in on a page that follows what happens. */
+async function following(path: string) {
+  const context = await browser.open();
+  const signedIn = await signInOn(context, daemon, `${root}/${path}`, {});
+  await signedIn.page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  return { context, ...signedIn };
+}
+const apply = async (files: readonly object[]): Promise<void> => {
+  const { status, body } = await daemon.api('POST', 'P/apply', { files, prune: false });
+  assert.equal(status, 200, JSON.stringify(body));
+};
+const says = (page: Page, id: string, text: string) => at(page, id).filter({ hasText: text }).waitFor();
+
+test('an agent is shown as people see it, on its page and at the head of its sessions, and as it is by now', async () => {
+  const face = '<b>Ann</b> & “co”';
+  const asset = '.svc/assets/a.png';
+  const called = (name: string, by = 'reader') =>
+    apply([
+      {
+        path: `.svc/agents/${by}.yaml`,
+        content: agentText(
+          by,
+          'Read.',
+          `identity: { name: ann, displayName: '${name}', username: ann, description: Reads what is new, avatar: { asset: ${asset} } }\n`,
+        ),
+      },
+      { path: '.svc/agents/other.yaml', content: agentText('other', 'Read too.', 'identity: ann\n') },
+      { path: asset, content: Buffer.from(png(512, 512)).toString('base64'), encoding: 'base64' },
+    ]);
+  await called(face);
+  const { body } = await daemon.api('GET', 'P/agents/reader');
+  assert.deepEqual(
+    { ...body['identity'], avatar: body['identity']?.['avatar']?.['asset'] },
+    { displayName: face, username: 'ann', description: 'Reads what is new', avatar: asset },
+  );
+  const { page, context, complaints } = await following('agents/other');
+  for (const text of [`Display name${face}`, 'Usernameann', 'DescriptionReads what is new', `Avatar${asset}`])
+    await says(page, 'agent-facts', text);
+  const started = await daemon.api('POST', 'P/agents/other/sessions', { message: 'hello' });
+  await page.goto(`${daemon.url}${root}/sessions/${String(started.body['id'])}`);
+  await says(page, 'session-agent-name', face);
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  // The other agent's spec stays as it is: what stands under the name has changed.
+  await called('Bea');
+  await says(page, 'session-agent-name', 'Bea');
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
