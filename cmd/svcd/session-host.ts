@@ -190,6 +190,16 @@ async function openMirrors({ file, fileDir, dataDir }: Config, log: Runtime['log
   });
 }
 
+/** An engine keeps boxes and volumes also of a data directory that is gone, as that of a pod is with it. */
+async function hasLeftovers(config: Config, providers: HostPorts['providers']): Promise<boolean> {
+  if ([config.sandbox, ...providers].some((name) => name === 'docker' || name === 'kubernetes')) return true;
+  const found = await readdir(join(config.dataDir, 'sandboxes')).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw error;
+  });
+  return found.length > 0;
+}
+
 /** Each provider is opened when it is first asked for, and again where its engine did not answer. */
 function openedOnce(inUse: Config['sandbox'], open: (name: Config['sandbox']) => ReturnType<typeof openSandboxes>) {
   const opening = new Map<string, ReturnType<typeof open>>();
@@ -230,6 +240,7 @@ export async function openHostPorts(
     });
   const { opening, sandboxes } = openedOnce(config.sandbox, open);
   const { presets } = sandboxesSettings(config.file, config.fileDir);
+  const providers = [...new Set(Object.values(presets).flatMap(({ provider }) => provider ?? []))];
   await tryNamed(config, presets, sandboxes, log);
   const caches = openSetupCaches(config, log);
   let mirrors: Promise<Mirrors | null> | undefined;
@@ -239,18 +250,12 @@ export async function openHostPorts(
     sandboxes,
     setupCache: caches.open,
     mirrors: () => (mirrors ??= openMirrors(config, log)),
-    async hasLeftovers() {
-      const found = await readdir(join(config.dataDir, 'sandboxes')).catch((error: unknown) => {
-        if (errorCode(error) === 'ENOENT') return [];
-        throw error;
-      });
-      return found.length > 0;
-    },
+    hasLeftovers: () => hasLeftovers(config, providers),
     listings: createListings(),
     places: new Map(),
     inputs: new Map(),
     tools: () => ({ host: isAnywhere(hostname) ? '127.0.0.1' : hostname, port: Number(port) }),
-    providers: [...new Set(Object.values(presets).flatMap(({ provider }) => provider ?? []))],
+    providers,
     preset: presetsOf(config),
     program: (harness, preset) => programOf(config, presets, harness, preset),
     path,

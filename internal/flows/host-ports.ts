@@ -109,7 +109,7 @@ export interface HostPorts {
   setupCache(sealing: SealingPorts): Promise<SetupCache>;
   /** Large repositories that were mounted, under the data directory; null where none are kept. */
   mirrors(): Promise<Mirrors | null>;
-  /** Whether an earlier life of this data directory may have left sandboxes. */
+  /** Whether there may be sandboxes that an earlier life of this data directory has left, or one of its path that is gone. */
   hasLeftovers(): Promise<boolean>;
   readonly listings: ToolListings;
   /** Sandboxes of the sessions that run here, by session. */

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -219,5 +220,15 @@ describe('sessions whose pods dial', { skip: await whyNoPods() }, () => {
     await waits('no pod of a session is left', () =>
       scene.cluster.store.all('pods').every(({ metadata }) => metadata.labels?.['svc/installation'] === 'another'),
     );
+    // Of a pod of this service that is gone with its files there are boxes alone.
+    await waits(
+      'nothing lies here any more',
+      async () => (await readdir(join(bench.daemon.dataDir, 'sandboxes'))).length === 0,
+    );
+    const lost = randomUUID();
+    like(`svc-${lost}-1`, { ...pod.metadata.labels, 'svc/session': lost, 'svc/epoch': '1' });
+    assert.match((await svc(['sandbox', 'list', '--json'])).out, new RegExp(lost));
+    assert.match((await svc(['sandbox', 'reap', '--json'])).out, new RegExp(lost));
+    assert.ok(!scene.cluster.store.has('pods', `svc-${lost}-1`));
   });
 });
