@@ -153,8 +153,8 @@ function checkFallbacks(
 ): readonly Fallback[] | undefined {
   const taken = new Set([primary]);
   const found: Fallback[] = [];
-  const { item: fallback, what, least, most, code } = fallbacks;
-  for (const item of items(check, spot, what, least, most, code) ?? []) {
+  const { item: fallback, what } = fallbacks;
+  for (const item of items(check, spot, what, fallbacks) ?? []) {
     const map = strict(check, item, keysOf(fallback));
     if (map === undefined) continue;
     const { id, provider: own } = readFields(check, map, fallback.fields);

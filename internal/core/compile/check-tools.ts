@@ -112,7 +112,8 @@ const errtrackTools =
     if (!isNamed) return undefined;
     if (spot.node.kind === 'scalar')
       return wrong(check, spot, connected.fields.tools.what, { code: 'invalid-type', hint: errtrackHint });
-    const names = items(check, spot, connected.fields.tools.what, connected.fields.tools.least);
+    const { what, least } = connected.fields.tools;
+    const names = items(check, spot, what, { least });
     return names?.map((item) => checkErrtrackTool(check, item) ?? '');
   };
 
@@ -130,7 +131,8 @@ function checkErrtrackTool(check: Check, spot: NodeRef): string | undefined {
 const toolNames =
   (world: ToolContext): Reader<readonly string[]> =>
   (check, spot) => {
-    const names = items(check, spot, codehost.fields.tools.what, codehost.fields.tools.least) ?? [];
+    const { what, least } = codehost.fields.tools;
+    const names = items(check, spot, what, { least }) ?? [];
     return names.map((item) => checkToolName(check, item, world) ?? '');
   };
 

@@ -206,7 +206,7 @@ function eventKeys(check: Check, spot: MapRef): Keys {
       { hint: 'For example: event: codehost.push; a schedule is kind: heartbeat with cron.' },
     );
   }
-  const list = many === undefined ? [] : (items(check, many, manyField.what, manyField.least) ?? []);
+  const list = many === undefined ? [] : (items(check, many, manyField.what, { least: manyField.least }) ?? []);
   const keys: { key: string; spot: NodeRef }[] = [];
   /** As they are written, by the one spelling of each. */
   const seen = new Map<string, string>();
@@ -344,7 +344,7 @@ const { timeout, ...kept } = fields.fields;
 export const checkChecks: Reader<readonly CheckSpec[]> = (check, spot) => {
   const seen = { name: new Map<string, NodeRef>(), displayName: new Map<string, NodeRef>() };
   const checks: CheckSpec[] = [];
-  for (const item of items(check, spot, list.what, list.least, Number.POSITIVE_INFINITY, list.code) ?? []) {
+  for (const item of items(check, spot, list.what, { least: list.least, code: list.code }) ?? []) {
     const found = strict(check, item, keysOf(fields));
     if (found === undefined) continue;
     const read = readFields(check, found, kept);

@@ -69,7 +69,7 @@ function makeReader(desc: Desc): Reader<unknown> {
     case 'free':
       return desc.orNull === true ? jsonObjectOrNull : jsonObject;
     case 'list':
-      return listOf(reading(desc.item), desc.what ?? 'a list', desc.least, desc.most, desc.code);
+      return listOf(reading(desc.item), desc.what ?? 'a list', desc);
     case 'record':
       return recordReading(desc, reading(desc.value));
     case 'group':

@@ -211,14 +211,19 @@ export function unknownKey(check: Check, spot: MapRef, key: string, range: Range
 /** Items past the bound of a list that are still read. */
 const surplusMax = 100;
 
-/** The items of a list; `least` and `most` bound their number. */
+/** How many items a list may have, inclusive, and the code of the error where it has more or less. */
+export interface ListRules {
+  readonly least?: number | undefined;
+  readonly most?: number | undefined;
+  readonly code?: DiagnosticCode | undefined;
+}
+
+/** The items of a list. */
 export function items(
   check: Check,
   spot: NodeRef,
   what: string,
-  least = 0,
-  most = Number.POSITIVE_INFINITY,
-  code: DiagnosticCode = 'invalid-value',
+  { least = 0, most = Number.POSITIVE_INFINITY, code = 'invalid-value' }: ListRules = {},
 ): readonly NodeRef[] | undefined {
   if (spot.node.kind === 'map') return wrongType(check, spot, what, 'Begin each entry of the list with "- ".');
   if (spot.node.kind !== 'seq') return wrongType(check, spot, what);
@@ -235,14 +240,8 @@ export function items(
 }
 
 /** A list read item by item; undefined where the list or one of its items is wrong. */
-export function listOf<T>(
-  read: Reader<T>,
-  what: string,
-  least = 0,
-  most = Number.POSITIVE_INFINITY,
-  code?: DiagnosticCode,
-): Reader<readonly T[]> {
-  return (check, spot) => all(items(check, spot, what, least, most, code), (item) => read(check, item));
+export function listOf<T>(read: Reader<T>, what: string, rules: ListRules = {}): Reader<readonly T[]> {
+  return (check, spot) => all(items(check, spot, what, rules), (item) => read(check, item));
 }
 
 function all<T>(
