@@ -14,7 +14,7 @@ import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
 import type { ChatAuth } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
-import { type Call, performRead, performWrite, refusedBefore, type Step, type Written } from '../outbox/outbox.ts';
+import { type Call, performRead, performSessionWrite, refusedBefore, type Step } from '../outbox/outbox.ts';
 import type { Found, SoughtStep } from '../ports.ts';
 import { withFiles } from './files.ts';
 import { messageOf } from './message.ts';
@@ -93,30 +93,20 @@ async function calling<T>(
   return run(room, { ...row, connectionId: room.connection.id });
 }
 
-const writing = (
-  of: ChatCaller,
-  row: Call,
-  { idempotencyKey, ...input }: { readonly idempotencyKey?: string | undefined },
-  run: (step: Step, callId: string) => Promise<Written>,
-): Promise<Json> =>
-  performWrite(of.ctx, {
-    ...row,
-    actor: { kind: 'session', id: of.caller.sessionId, name: of.caller.agent },
-    idempotencyKey,
-    input: JSON.parse(JSON.stringify(input)) as Json,
-    run,
-  });
-
 /** Says something; throws Fault with a code of domain/outside.ts. */
 export function chatSend(of: ChatCaller, input: ToolInput<'chat.send'>): Promise<Json> {
   return calling(of, { tool: 'chat_send', write: true, target: input.target }, (room, row) =>
-    writing(of, row, input, async (step, callId) => {
-      const said = messageArguments(input.text, input.format);
-      const { channelId, threadId } = await placeOf(room, of, input);
-      const { workspaceId } = await room.workspace();
-      const answer = await postMessage(room, step, { callId, workspaceId, channelId, threadId, said });
-      await tie(of.ctx, of.caller.project.id, of.caller.sessionId, { ...answer, workspaceId });
-      return { answer };
+    performSessionWrite(of.ctx, of.caller, {
+      call: row,
+      input,
+      run: async (step, callId) => {
+        const said = messageArguments(input.text, input.format);
+        const { channelId, threadId } = await placeOf(room, of, input);
+        const { workspaceId } = await room.workspace();
+        const answer = await postMessage(room, step, { callId, workspaceId, channelId, threadId, said });
+        await tie(of.ctx, of.caller.project.id, of.caller.sessionId, { ...answer, workspaceId });
+        return { answer };
+      },
     }),
   );
 }
@@ -211,19 +201,28 @@ export function chatSearch(of: ChatCaller, input: ToolInput<'chat.search'>): Pro
 /** Puts an emoji on a message; one that stands there already is as good. */
 export function chatReact(of: ChatCaller, input: ToolInput<'chat.react'>): Promise<Json> {
   return calling(of, { tool: 'chat_react', write: true, target: input.target }, (room, row) =>
-    writing(of, row, input, async (step) => {
-      const { channelId } = await placeOf(room, of, { channelId: input.channelId });
-      const name = input.emoji.replace(/^:(.+):$/, '$1');
-      const at = { channel: channelId, timestamp: input.messageId };
-      try {
-        const probe = { kind: 'reaction', ...at, name };
-        return {
-          answer: await room.write(step, { method: 'reactions.add', args: { ...at, name }, probe, shape: () => added }),
-        };
-      } catch (error) {
-        if (error instanceof Fault && error.message.endsWith('already_reacted')) return { answer: added };
-        throw error;
-      }
+    performSessionWrite(of.ctx, of.caller, {
+      call: row,
+      input,
+      run: async (step) => {
+        const { channelId } = await placeOf(room, of, { channelId: input.channelId });
+        const name = input.emoji.replace(/^:(.+):$/, '$1');
+        const at = { channel: channelId, timestamp: input.messageId };
+        try {
+          const probe = { kind: 'reaction', ...at, name };
+          return {
+            answer: await room.write(step, {
+              method: 'reactions.add',
+              args: { ...at, name },
+              probe,
+              shape: () => added,
+            }),
+          };
+        } catch (error) {
+          if (error instanceof Fault && error.message.endsWith('already_reacted')) return { answer: added };
+          throw error;
+        }
+      },
     }),
   );
 }

@@ -59,6 +59,29 @@ export interface Write extends Call {
   run(step: Step, callId: string): Promise<Written>;
 }
 
+/** What a session wants written by one of its tools. */
+interface SessionWrite extends Pick<Write, 'run'> {
+  readonly call: Call;
+  /** As the tool was given it. The key is no part of what tells two calls apart. */
+  readonly input: { readonly idempotencyKey?: string | undefined };
+}
+
+/** Performs a write of a session, in its own name, as `performWrite` does. */
+export function performSessionWrite(
+  ctx: FlowContext,
+  session: { readonly sessionId: string; readonly agent: string },
+  { call, input: { idempotencyKey, ...input }, run }: SessionWrite,
+): Promise<Json> {
+  return performWrite(ctx, {
+    ...call,
+    actor: { kind: 'session', id: session.sessionId, name: session.agent },
+    idempotencyKey,
+    // Without what is undefined, which no JSON has.
+    input: JSON.parse(JSON.stringify(input)) as Json,
+    run,
+  });
+}
+
 /** Performs a write; answers as the first call of its key did. Throws Fault with a code of domain/outside.ts. */
 export async function performWrite(ctx: FlowContext, write: Write): Promise<Json> {
   const inputHash = sha256Bytes(canonicalJson([write.alias, write.tool, write.input]));

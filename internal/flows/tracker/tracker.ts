@@ -18,11 +18,10 @@ import type { FlowContext } from '../context.ts';
 import {
   type Call,
   performRead,
-  performWrite,
+  performSessionWrite,
   refusedBefore,
   type Step,
   withinLimits,
-  type Written,
 } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
 import type { Found, SoughtStep } from '../ports.ts';
@@ -120,20 +119,6 @@ export function issueSearch(of: TrackerCaller, { query, limit }: ToolInput<'issu
   );
 }
 
-const writing = (
-  of: TrackerCaller,
-  row: Call,
-  { idempotencyKey, ...input }: { readonly idempotencyKey?: string | undefined },
-  run: (step: Step, callId: string) => Promise<Written>,
-): Promise<Json> =>
-  performWrite(of.ctx, {
-    ...row,
-    actor: { kind: 'session', id: of.caller.sessionId, name: of.caller.agent },
-    idempotencyKey,
-    input: JSON.parse(JSON.stringify(input)) as Json,
-    run,
-  });
-
 /** The id of the issue that was asked for. Throws Fault where the answer has none. */
 function issueIdIn(data: JsonObject): string {
   const id = textAt(objectAt(data['issue'])['id']);
@@ -145,16 +130,20 @@ const commentAnswer = (comment: JsonObject): JsonObject => ({ id: comment['id'] 
 
 export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'>): Promise<Json> {
   return calling(of, { tool: 'issue_comment', write: true }, (tracker, row) =>
-    writing(of, row, input, async (step) => {
-      if ([...input.body].length > bodyMost) {
-        throw outsideFault('too-large', `body: has more than ${bodyMost} characters; nothing was sent`);
-      }
-      const issueId = issueIdIn(
-        await tracker.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }),
-      );
-      const answer = await sendComment(tracker, step, { issueId, body: input.body, parentId: input.parent });
-      await tie(of.ctx, of.caller.project.id, of.caller.sessionId, issueId);
-      return { answer, url: textAt(answer['url']) };
+    performSessionWrite(of.ctx, of.caller, {
+      call: row,
+      input,
+      run: async (step) => {
+        if ([...input.body].length > bodyMost) {
+          throw outsideFault('too-large', `body: has more than ${bodyMost} characters; nothing was sent`);
+        }
+        const issueId = issueIdIn(
+          await tracker.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }),
+        );
+        const answer = await sendComment(tracker, step, { issueId, body: input.body, parentId: input.parent });
+        await tie(of.ctx, of.caller.project.id, of.caller.sessionId, issueId);
+        return { answer, url: textAt(answer['url']) };
+      },
     }),
   );
 }
@@ -253,16 +242,20 @@ async function wantedOf(
 
 export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>): Promise<Json> {
   return calling(of, { tool: 'issue_update', write: true }, (tracker, row) =>
-    writing(of, row, input, async (step) => {
-      const { issueId, wanted } = await wantedOf(tracker, input);
-      const answer = await tracker.write(step, {
-        query: `mutation($id: String!, $input: IssueUpdateInput!) {
+    performSessionWrite(of.ctx, of.caller, {
+      call: row,
+      input,
+      run: async (step) => {
+        const { issueId, wanted } = await wantedOf(tracker, input);
+        const answer = await tracker.write(step, {
+          query: `mutation($id: String!, $input: IssueUpdateInput!) {
           issueUpdate(id: $id, input: $input) { success issue { ${whole} } } }`,
-        variables: { id: issueId, input: wanted },
-        probe: { kind: 'issue', issueId, wanted },
-        shape: (data) => issueOf(madeIn(data['issueUpdate'], 'issue')),
-      });
-      return { answer, url: textAt(answer['url']) };
+          variables: { id: issueId, input: wanted },
+          probe: { kind: 'issue', issueId, wanted },
+          shape: (data) => issueOf(madeIn(data['issueUpdate'], 'issue')),
+        });
+        return { answer, url: textAt(answer['url']) };
+      },
     }),
   );
 }
