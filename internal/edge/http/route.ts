@@ -6,25 +6,13 @@ import type * as v from 'valibot';
 import type { Logger } from 'pino';
 import type { Answers, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import type { Actor, FlowContext, ProjectRef } from '../../flows/context.ts';
+import type { Principal } from '../../flows/tenancy/access.ts';
 import { type Condition, versionTag } from '../../domain/version.ts';
 import type { Fault } from '../../domain/fault.ts';
 import type { Permission } from '../../domain/permission.ts';
 
 export type { Schema, Scope } from '../../../schemas/api/operation.ts';
-
-export interface Principal {
-  readonly id: string;
-  readonly kind: 'user' | 'service_account';
-  readonly name: string;
-  readonly email: string | null;
-  /** The organization a service account belongs to. */
-  readonly orgId: string | null;
-  /** Null: a browser that a provider vouches for. */
-  readonly tokenId: string | null;
-  /** The one organization that the token opens, null for all of the principal's. */
-  readonly tokenOrgId: string | null;
-  readonly tokenExpiresAt: Date | null;
-}
+export type { Principal } from '../../flows/tenancy/access.ts';
 
 export interface OrgRef {
   readonly id: string;

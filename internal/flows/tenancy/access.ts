@@ -10,19 +10,23 @@ import { orgRoles, type Permission, projectRoles, type SelfPermission } from '..
 import { messagesTable } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 
+/** Who calls, and by what. */
+export interface Principal {
+  readonly id: string;
+  readonly kind: 'user' | 'service_account';
+  readonly name: string;
+  readonly email: string | null;
+  /** The organization that a service account belongs to. */
+  readonly orgId: string | null;
+  /** Null: a web session that a provider vouches for. */
+  readonly tokenId: string | null;
+  /** The one organization that the token opens, null for all of the principal's. */
+  readonly tokenOrgId: string | null;
+  readonly tokenExpiresAt: Date | null;
+}
+
 export interface Access {
-  readonly principal: {
-    readonly id: string;
-    readonly kind: 'user' | 'service_account';
-    readonly name: string;
-    readonly email: string | null;
-    readonly orgId: string | null;
-    /** Null: a web session that a provider vouches for. */
-    readonly tokenId: string | null;
-    /** The one organization that the token opens, null for all of the principal's. */
-    readonly tokenOrgId: string | null;
-    readonly tokenExpiresAt: Date | null;
-  };
+  readonly principal: Principal;
   /** Present when an organization was named and the principal can see it. */
   readonly org?: { readonly id: string; readonly slug: string; readonly name: string };
   /** Present when a project was named and the principal can see it. */
