@@ -113,13 +113,12 @@ const isLive = (row: SecretMetadata | undefined): boolean => row !== undefined &
 
 /** Metadata of exactly this scope. Throws Fault `not_found`. */
 export async function findSecretMetadata(ctx: FlowContext, scope: SecretScope, name: string): Promise<SecretMetadata> {
-  const found = await readSecret(ctx.db, scope, name, ctx.runtime.now());
-  if (found === undefined) throw noSecret();
-  return found;
+  return requireSecret(ctx.db, scope, name, ctx.runtime.now());
 }
 
-async function shown(tx: Sql, scope: SecretScope, name: string, now: Date): Promise<SecretMetadata> {
-  const row = await readSecret(tx, scope, name, now);
+/** The same as a transaction sees it, after what it has written. Throws Fault `not_found`. */
+async function requireSecret(sql: Sql, scope: SecretScope, name: string, now: Date): Promise<SecretMetadata> {
+  const row = await readSecret(sql, scope, name, now);
   if (row === undefined) throw noSecret();
   return row;
 }
@@ -151,7 +150,7 @@ export async function writeSecret(
       protected: settings.protected,
       injected: settings.injection !== null,
     });
-    const secret = await shown(tx, scope, name, now);
+    const secret = await requireSecret(tx, scope, name, now);
     // There was nothing to lock: somebody else has made it since.
     if (before === undefined && !created) requireVersion(condition, secretVersion(secret));
     await wake(tx, scope, name, isLive(before) !== isLive(secret));
@@ -182,7 +181,7 @@ export async function editSecret(
     if (keys.length === 0) return before;
     await changeSecret(tx, scope, name, change, now);
     await auditSecret(tx, scope, actor, 'secret.changed', name, { keys });
-    const after = await shown(tx, scope, name, now);
+    const after = await requireSecret(tx, scope, name, now);
     if (isLive(before) !== isLive(after)) await wake(tx, scope, name, true);
     return after;
   });
@@ -237,7 +236,7 @@ export async function rotateSecretValue(
     if (before === undefined || !(await rotateSecret(tx, scope, name, sealed, now))) throw noSecret();
     await auditSecret(tx, scope, actor, 'secret.rotated', name);
     await wake(tx, scope, name, before.expired);
-    const after = await shown(tx, scope, name, now);
+    const after = await requireSecret(tx, scope, name, now);
     await countSealed(ctx, tx, sealed.keyVersion);
     return after;
   });

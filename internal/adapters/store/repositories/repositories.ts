@@ -78,10 +78,16 @@ const selected = `
     'conditionDetail', s.condition_detail, 'conditionSince', s.condition_since) as state`;
 const joined = 'svc.repositories r left join svc.repository_states s on s.repository_id = r.id';
 
-type Raw = RepositoryRow & { state: RepositoryState & { appliedAt: string | null; conditionSince: string | null } };
+/** As the database gives it: times within JSON are texts. */
+type Raw = RepositoryRow & {
+  readonly state: Omit<RepositoryState, 'appliedAt' | 'conditionSince'> & {
+    readonly appliedAt: string | null;
+    readonly conditionSince: string | null;
+  };
+};
 
 function revived(row: Raw): Repository {
-  const { appliedAt, conditionSince } = row.state as { appliedAt: string | null; conditionSince: string | null };
+  const { appliedAt, conditionSince } = row.state;
   const state = {
     ...row.state,
     appliedAt: appliedAt === null ? null : new Date(appliedAt),
