@@ -99,7 +99,10 @@ async function connect(dataDir: string, apiUrl: string, credentials: object): Pr
   if (found.status === 200) await call(dataDir, 'DELETE', path);
   const config = { apiUrl, appId: '1', installationId: '1', botLogin: 'svc-app[bot]' };
   const made = await call(dataDir, 'POST', '/connections', {
-    ...{ provider: 'codehost', name: connection, config, credentials },
+    provider: 'codehost',
+    name: connection,
+    config,
+    credentials,
   });
   const { intakeUrl, detail } = Object(made.body) as { readonly intakeUrl?: string; readonly detail?: unknown };
   if (intakeUrl !== undefined) return intakeUrl;

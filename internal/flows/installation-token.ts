@@ -204,11 +204,13 @@ export async function noteRefusal(
   const isKey = reason === 'credential' || (reason === undefined && status === 401);
   const to = isKey ? 'degraded' : reason === 'suspended' || reason === 'removed' ? reason : undefined;
   if (to === undefined) return;
-  const said = { to, ...(isKey && { reason: 'credential-refused' }) } as const;
   await ctx.db.tx((tx) =>
     changeStatus(ctx, tx, {
-      ...{ connection, asked: connection, actor: serviceActor('codehost') },
-      ...said,
+      connection,
+      asked: connection,
+      actor: serviceActor('codehost'),
+      to,
+      ...(isKey && { reason: 'credential-refused' }),
       from: ['active', 'degraded'],
     }),
   );

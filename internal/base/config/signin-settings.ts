@@ -125,7 +125,8 @@ export function signinSettings(config: { readonly file: ConfigFile; readonly fil
     methods.push({
       kind: 'github',
       ...common(part, 'github', 'signIn.github', config.fileDir),
-      ...{ baseUrl, apiUrl },
+      baseUrl,
+      apiUrl,
       ...(allowOrgs !== undefined && { allowOrgs }),
     });
   }

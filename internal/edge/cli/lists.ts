@@ -108,7 +108,11 @@ export async function showList<P extends string, Q extends Schema | undefined, A
   return watchList(call, {
     first: page.items,
     read: async (most) => (await read(most)).items,
-    ...{ text, limit, isFiltered, head, rows },
+    text,
+    limit,
+    isFiltered,
+    head,
+    rows,
   });
 }
 

@@ -92,7 +92,10 @@ async function ask(
   if (privateKey === undefined || appId === undefined) return undefined;
   const apiUrl = apiUrlOf(ctx, connection);
   const { word } = await readInstallation({
-    ...{ appId, installationId, privateKey, now: ctx.runtime.now() },
+    appId,
+    installationId,
+    privateKey,
+    now: ctx.runtime.now(),
     allowPrivate: ctx.config.allowPrivateNetwork,
     ...(apiUrl !== undefined && { apiUrl }),
   });

@@ -229,7 +229,10 @@ async function record(
   const { key } = event;
   if (recorded.created)
     noteSpan({
-      ...{ eventId: recorded.id, name: 'delivery', startMs: now.getTime(), endMs: ctx.runtime.now().getTime() },
+      eventId: recorded.id,
+      name: 'delivery',
+      startMs: now.getTime(),
+      endMs: ctx.runtime.now().getTime(),
       attributes: { 'svc.event.key': key, 'svc.connection': connection.name },
     });
   ctx.runtime.log.info({ event: key, eventRecordId: recorded.id, created: recorded.created }, 'event.received');

@@ -84,7 +84,10 @@ function noEndpoint(ctx: FlowContext): Fault {
 
 const noteDelivery = (ctx: FlowContext, { id, key, receivedAt }: NewEvent, endpoint: string): void =>
   noteSpan({
-    ...{ eventId: id, name: 'delivery', startMs: receivedAt.getTime(), endMs: ctx.runtime.now().getTime() },
+    eventId: id,
+    name: 'delivery',
+    startMs: receivedAt.getTime(),
+    endMs: ctx.runtime.now().getTime(),
     attributes: { 'svc.event.key': key, 'svc.endpoint': endpoint },
   });
 

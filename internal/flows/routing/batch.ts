@@ -37,8 +37,12 @@ export interface Routed {
 /** Its part of the event's trace: from the receipt to the commit. */
 export const noteRouting = ({ eventId, receivedMs, status }: Routed, endMs: number): void =>
   noteSpan({
-    ...{ eventId, name: 'routing', startMs: receivedMs, endMs },
-    ...{ attributes: { 'svc.router.status': status }, failed: status === 'failed' },
+    eventId,
+    name: 'routing',
+    startMs: receivedMs,
+    endMs,
+    attributes: { 'svc.router.status': status },
+    failed: status === 'failed',
   });
 
 export interface BatchResult {
@@ -104,9 +108,8 @@ export async function routeBatch(
       continue;
     }
     if (unheard.has(event.id)) {
-      plan.settled.push({
-        ...{ eventId: event.id, status: 'unmatched', severity: null, attributions: null, reason: unheardReason },
-      });
+      const nothing = { severity: null, attributions: null } as const;
+      plan.settled.push({ eventId: event.id, status: 'unmatched', ...nothing, reason: unheardReason });
       continue;
     }
     failpoint('route.event', event.key);
