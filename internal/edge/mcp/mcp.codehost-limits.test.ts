@@ -6,7 +6,7 @@ import { type CodehostBench, everything, startCodehostBench } from './codehost-t
 import type { Seat } from './mcp-testkit.ts';
 
 const at = { owner: 'acme', repo: 'app' };
-const tools = ['list_branches', 'list_issues', 'issue_write'];
+const tools = ['list_branches', 'list_issues', 'issue_write', 'search_code', 'search_issues'];
 
 describe('a refusal of the code host', () => {
   let bench: CodehostBench;
@@ -44,6 +44,34 @@ describe('a refusal of the code host', () => {
       assert.match(await call('list_branches'), /^rate-limited: .*retry after (?:8\d|90) seconds$/);
       assert.equal(minted() - before, 1);
       await bench.daemon.ctx.db.query('delete from svc.provider_limits');
+    }
+  });
+
+  it('holds for the calls that met it, whatever the code host calls what they count against', async () => {
+    for (const [tool, operation, resource] of [
+      ['search_code', 'GET /search/code', 'code_search'],
+      ['search_code', 'GET /search/code', 'search'],
+      ['search_issues', 'GET /search/issues', 'search'],
+      ['list_branches', 'GET /repos/{owner}/{repo}/branches', 'another'],
+    ] as const) {
+      await bench.daemon.ctx.db.query('delete from svc.provider_limits');
+      const now = Math.floor(Date.now() / 1_000);
+      const headers = {
+        date: new Date(now * 1_000).toUTCString(),
+        'x-ratelimit-remaining': '0',
+        'x-ratelimit-reset': String(now + 90),
+        'x-ratelimit-resource': resource,
+      };
+      let asked = 0;
+      bench.sim.fault = (request) => {
+        if (request.operation !== operation) return null;
+        asked += 1;
+        return { kind: 'status', status: 403, headers, body: { message: 'API rate limit exceeded' } };
+      };
+      const input = tool.startsWith('search') ? { query: 'x' } : at;
+      const ask = async (): Promise<string> => (await seat.call(tool, input, 'code')).text;
+      for (const _ of [1, 2]) assert.match(await ask(), /^rate-limited: .*retry after (?:8\d|90) seconds$/);
+      assert.equal(asked, 1, `${tool} by ${resource}`);
     }
   });
 

@@ -31,6 +31,8 @@ import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
 /** A fresh token may not be known everywhere at once. */
 const replicationMs = { within: 5_000, pause: 1_000 } as const;
 const triesMax = 4;
+/** What all that changes something counts against. */
+const writes = 'write';
 
 export interface CodehostCallOptions {
   readonly ctx: FlowContext;
@@ -54,7 +56,7 @@ export interface Ask {
   readonly accept?: string;
   readonly isPlain?: boolean;
   readonly leadsElsewhere?: boolean;
-  readonly resource?: 'core' | 'search';
+  readonly resource?: 'core' | 'search' | 'code_search';
   readonly mostBytes?: number;
   readonly mostValues?: number;
 }
@@ -174,7 +176,7 @@ export class CodehostCall {
   async #repeated<T>(isWrite: boolean, resource: string, send: (token: string) => Promise<T>): Promise<T> {
     const { ctx, connection } = this.options;
     const spacingMs = isWrite ? (ctx.outbox?.writeSpacingMs ?? 1_000) : 0;
-    const resources = isWrite ? ['write', resource] : [resource];
+    const resources = isWrite ? [writes, resource] : [resource];
     let refused: HeldToken | undefined;
     for (let tries = 1; ; tries += 1) {
       // Most reads find neither a limit nor a turn to wait for, and a token.
@@ -188,16 +190,23 @@ export class CodehostCall {
         return answer;
       } catch (error) {
         if (!(error instanceof RefusedCall)) throw error;
-        refused = await this.#after(error, held, tries);
+        refused = await this.#after(error, held, { tries, resource });
       }
     }
   }
 
   /** What to do where the provider did nothing: the token to replace, if any. Throws Fault where that is enough. */
-  async #after({ why }: RefusedCall, held: HeldToken, tries: number): Promise<HeldToken | undefined> {
+  async #after(
+    { why }: RefusedCall,
+    held: HeldToken,
+    { tries, resource }: { readonly tries: number; readonly resource: string },
+  ): Promise<HeldToken | undefined> {
     const { ctx, connection } = this.options;
     if (why.kind === 'limited') {
-      const fault = await limitReached(ctx, { connectionId: connection.id, ...why });
+      const reached = { connectionId: connection.id, seconds: why.seconds };
+      const fault = await limitReached(ctx, { ...reached, resource: why.resource });
+      // The host may call it otherwise than the calls that it stops do.
+      if (why.resource !== resource && why.resource !== writes) await limitReached(ctx, { ...reached, resource });
       // A wait of half a minute at most is `takeSlot`'s.
       if (tries >= triesMax || (fault.retryAfterSeconds ?? 60) > 30) throw fault;
       return undefined;

@@ -12,6 +12,8 @@ export interface SearchTool {
   readonly about: string;
   readonly wants: readonly Want[];
   readonly path: string;
+  /** What it counts against at the host. */
+  readonly resource: 'search' | 'code_search';
   /** Narrows to what the tool is about. */
   readonly narrow: string;
 }
@@ -21,24 +23,28 @@ export const searchTools: { readonly [name: string]: SearchTool } = {
     about: 'Search the code of the mounted repositories.',
     wants: ['contents:read'],
     path: '/search/code',
+    resource: 'code_search',
     narrow: '',
   },
   search_commits: {
     about: 'Search the commits of the mounted repositories.',
     wants: ['contents:read'],
     path: '/search/commits',
+    resource: 'search',
     narrow: '',
   },
   search_issues: {
     about: 'Search the issues of the mounted repositories.',
     wants: ['issues:read'],
     path: '/search/issues',
+    resource: 'search',
     narrow: ' is:issue',
   },
   search_pull_requests: {
     about: 'Search the pull requests of the mounted repositories.',
     wants: ['pullRequests:read'],
     path: '/search/issues',
+    resource: 'search',
     narrow: ' is:pr',
   },
 };
@@ -72,7 +78,7 @@ export async function searchOne(codehost: CodehostCall, tool: SearchTool, input:
     ...(input['sort'] !== undefined && { sort: text(input, 'sort') }),
     ...(input['order'] !== undefined && { order: text(input, 'order') }),
   };
-  const { json, nextPage } = await codehost.read({ path: tool.path, isRoot: true, query, resource: 'search' });
+  const { json, nextPage } = await codehost.read({ path: tool.path, isRoot: true, query, resource: tool.resource });
   const rows = listAt(objectAt(json)['items']).filter((row) =>
     isSameRepository(repositoryOf(objectAt(row)) ?? '', repository),
   );

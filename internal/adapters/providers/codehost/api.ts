@@ -36,7 +36,7 @@ export interface ApiRequest {
   /** What the answer is made of, at most; absent: as any answer. */
   readonly mostValues?: number | undefined;
   /** What the call counts against at the provider. */
-  readonly resource: 'core' | 'search' | 'graphql';
+  readonly resource: 'core' | 'search' | 'code_search' | 'graphql';
   /** Loopback and private addresses, and plain http, may be asked. */
   readonly allowPrivate: boolean;
 }
@@ -197,7 +197,8 @@ function refusalOf(request: ApiRequest, shown: Shown): Error {
     case 413:
       return outsideFault('too-large', 'the code host takes less');
     case 422:
-      if (request.resource === 'search') return outsideFault('not-found', 'it cannot be searched');
+      if (request.resource === 'search' || request.resource === 'code_search')
+        return outsideFault('not-found', 'it cannot be searched');
       return judge422(json, message);
     default:
       if (status < 500) return outsideFault('refused', knownWords(message) ?? `the code host refused it (${status})`);
