@@ -15,6 +15,8 @@ const tools = [
   'list_issues',
   'list_pull_requests',
   'pull_request_read',
+  'pull_request_review_write',
+  'create_pull_request',
   'search_code',
   'set_repository_secret',
 ];
@@ -81,6 +83,25 @@ describe('an answer of the code host', () => {
     }
     const made = await seat.call('issue_write', { ...at, method: 'create', title: 'of nothing' }, 'code');
     assert.match(String(made.value['url']), /\/issues\/\d+$/, made.text);
+  });
+
+  it('of GraphQL that broke off says nothing of what it was about', async () => {
+    bench.sim.fault = () => null;
+    await bench.app.git.commit({ 'src/b.ts': 'export const b = 2;\n' }, { branch: 'topic' });
+    const pull = await seat.call('create_pull_request', { ...at, title: 'B', head: 'topic', base: 'main' }, 'code');
+    const message = 'Something went wrong while executing your query. Please include `AB:1` when reporting this issue.';
+    const body = JSON.stringify({ data: null, errors: [{ message }] });
+    const breaks = (word: string): void => {
+      bench.sim.fault = ({ operation, body: asked }) =>
+        operation === 'graphql' && JSON.stringify(asked).includes(word) ? { kind: 'after', status: 200, body } : null;
+    };
+    breaks('query');
+    assert.match((await seat.call('list_issues', at, 'code')).text, /^provider-unavailable: /);
+    breaks('mutation');
+    const input = { ...at, pullNumber: pull.value['number'], method: 'create', event: 'COMMENT', body: 'Said.' };
+    const said = await seat.call('pull_request_review_write', input, 'code');
+    assert.match(String(said.value['state']), /^COMMENTED$/, said.text);
+    assert.equal(bench.app.reviews.length, 1);
   });
 
   it('that leads elsewhere is none, where people would sign in: nothing is listed, and what was made is looked for', async () => {

@@ -33,6 +33,14 @@ describe('a refusal of the code host', () => {
     bench.sim.fault = ({ operation }) =>
       operation === 'graphql' ? { kind: 'status', status: 200, headers, body } : null;
     assert.match(await call('list_issues'), /^rate-limited: .*retry after 1(?:79\d|80\d) seconds$/);
+    // The secondary one has no type.
+    await bench.daemon.ctx.db.query('delete from svc.provider_limits');
+    const secondary = { errors: [{ message: 'You have exceeded a secondary rate limit. Please wait a few minutes.' }] };
+    bench.sim.fault = ({ operation }) =>
+      operation === 'graphql'
+        ? { kind: 'status', status: 200, headers: { 'retry-after': '90' }, body: secondary }
+        : null;
+    assert.match(await call('list_issues'), /^rate-limited: .*retry after 90 seconds$/);
   });
 
   it('of new tokens is told with its time, and nobody asks for one before', async () => {

@@ -278,8 +278,14 @@ function judgeGraphql(request: ApiRequest, { json, headers }: Shown): void {
   if (first === undefined) return;
   const message = errors.map((one) => textAt(one['message']) ?? '').join('\n');
   const types = errors.map((one) => textAt(one['type']));
-  if (types.includes('RATE_LIMITED'))
-    throw new RefusedCall({ kind: 'limited', resource: 'graphql', seconds: namedSeconds(headers) });
+  const seconds = namedSeconds(headers);
+  if (types.includes('RATE_LIMITED')) throw new RefusedCall({ kind: 'limited', resource: 'graphql', seconds });
+  // The secondary limit has no type.
+  if (/secondary rate limit/i.test(message))
+    throw new RefusedCall({ kind: 'limited', resource: request.isWrite ? 'write' : 'graphql', seconds });
+  // It broke off, or took too long, wherever it was by then.
+  if (/^(?:Something went wrong while executing|We couldn't respond to) your/.test(message))
+    throw unreadable(request.isWrite);
   if (types.includes('FORBIDDEN')) throw permissionMissing(request, headers);
   if (types.includes('NOT_FOUND')) throw outsideFault('not-found', 'it is absent, or not visible to this installation');
   const found = known(message);
