@@ -1,6 +1,10 @@
-// What commands show of a thing beside its settings: who an agent is to people.
+// What commands show of a thing beside its settings: who an agent is to people, and that a repository
+// does not follow its source.
 
 import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc, emptyHome } from './testkit.ts';
@@ -22,8 +26,10 @@ async function told(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
+const agent = (name: string, more = ''): string =>
+  `name: ${name}\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\n${more}`;
 const apply = async (name: string, more: string): Promise<void> => {
-  const content = `name: ${name}\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\n${more}`;
+  const content = agent(name, more);
   const files = [{ path: `.svc/agents/${name}.yaml`, content }];
   assert.equal((await daemon.api('POST', 'P/apply', { files, prune: false })).status, 200);
 };
@@ -36,4 +42,16 @@ test('an agent is shown as people see it, and one without an identity by its nam
   assert.doesNotMatch(shown, /\u001b/);
   assert.equal(JSON.parse(await told('agent', 'show', 'reader', '--json')).identity.username, 'ann');
   assert.doesNotMatch(await told('agent', 'show', 'plain'), /display name|username/);
+});
+
+test('a pinned repository is not said to be synced', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-shown-'));
+  t.after(() => rm(dir, { recursive: true, force: true }));
+  await mkdir(join(dir, '.svc/agents'), { recursive: true });
+  await writeFile(join(dir, '.svc/agents/swept.yaml'), agent('swept'));
+  await told('repo', 'add', 'fleet', '--path', dir, '--wait');
+  assert.match(await told('repo', 'list'), /^fleet .* synced /m);
+  // A folder has no commits that it could be held to: this stands for a repository of git.
+  await daemon.ctx.db.query(`update svc.repositories set pinned_commit = '3f9c2d1' where name = 'fleet'`);
+  assert.match(await told('repo', 'list'), /^fleet .* pinned /m);
 });

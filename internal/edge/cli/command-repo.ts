@@ -20,12 +20,16 @@ import { syncAndWait } from './wait.ts';
 
 type Repository = api.Repository;
 
-/** One word: what keeps it from following its source, else how its latest run went; synced where its source runs. */
+/**
+ * One word: what keeps it from following its source, else how its latest run went; synced where its source runs, and pinned
+ * where a commit does that it is held to.
+ */
 function stateOf(repository: Repository): string {
   if (repository.suspended) return 'suspended';
   if (repository.condition !== null) return repository.condition;
   const { status } = repository;
-  return status === 'applied' || status === 'unchanged' ? 'synced' : (status ?? 'pending');
+  if (status !== 'applied' && status !== 'unchanged') return status ?? 'pending';
+  return repository.pinnedCommit === null ? 'synced' : 'pinned';
 }
 
 export const repoAdd: Handler = async (call) => {

@@ -108,7 +108,7 @@ export function Status(props: { readonly kind: StatusKind; readonly text: string
 }
 
 const bad = /^(failed|refused|error|auth|uncertain|unreachable|lost|quarantined)/;
-const good = /^(applied|routed|active|ready|running|unchanged|fired|ok|done|idle|spawn|deliver|converted|bound)/;
+const good = /^(applied|synced|routed|active|ready|running|unchanged|fired|ok|done|idle|spawn|deliver|converted|bound)/;
 const wait = /^(held|pending|queued|warning|starting|suspended|waits|waiting|reserved|scope_required|skipped)/;
 /** How a state of the API looks. */
 export const kindOf = (word: string): StatusKind =>

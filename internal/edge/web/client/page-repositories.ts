@@ -6,9 +6,16 @@ import { type List, ListPage, timeCell } from './list.ts';
 import { commitCell } from './page-reconciles.ts';
 import type { PageProps } from './pages.ts';
 
-/** What it is, in one word: what keeps it from following comes before how its last run ended. */
-export const stateOf = (one: Repository): string =>
-  one.suspended ? 'suspended' : (one.condition ?? (one.pinnedCommit === null ? (one.status ?? 'pending') : 'pinned'));
+/**
+ * What it is, in one word, as the command line says it: what keeps it from following comes before how its last run ended;
+ * synced where its source runs, and pinned where a commit does that it is held to.
+ */
+export function stateOf({ suspended, condition, pinnedCommit, status }: Repository): string {
+  if (suspended) return 'suspended';
+  if (condition !== null) return condition;
+  if (status !== 'applied' && status !== 'unchanged') return status ?? 'pending';
+  return pinnedCommit === null ? 'synced' : 'pinned';
+}
 
 const list: List<Repository> = {
   page: 'repositories',

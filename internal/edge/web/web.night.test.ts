@@ -1,0 +1,55 @@
+// What somebody looks for who is called at night: who said it, what was refused, when it ends, whom it tells, and one word
+// for a repository wherever it is told.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, root, signInOn, until } from './web-testkit.ts';
+
+let daemon: TestDaemon;
+let browser: TestBrowser;
+let dir: string;
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-night-'));
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
+  browser = await startBrowser();
+  const hook = `triggers:
+- { event: webhook.received, endpoint: in, auth: { kind: none }, message: 'It is {{title}}', routing: { kind: spawn } }
+`;
+  const files = [{ path: '.svc/agents/triage.yaml', content: agentText('triage', 'Sort.', hook) }];
+  assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
+});
+after(async () => {
+  await browser.close();
+  await daemon.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const signedIn = async (path: string) => {
+  const context = await browser.open();
+  return { context, ...(await signInOn(context, daemon, `${root}/${path}`, {})) };
+};
+const says = (page: Page, id: string, text: string | RegExp) => at(page, id).filter({ hasText: text }).waitFor();
+
+test('a repository is synced, or pinned, in the words of the command line', async () => {
+  const { api, ctx } = daemon;
+  mkdirSync(join(dir, '.svc/agents'), { recursive: true });
+  writeFileSync(join(dir, '.svc/agents/swept.yaml'), agentText('swept', 'Sweep.'));
+  assert.equal((await api('POST', 'P/repositories', { name: 'fleet', path: dir })).status, 201);
+  await until('what was applied', async () =>
+    (await api('GET', 'P/repositories/fleet')).body['appliedCommit'] === null ? undefined : true,
+  );
+  const { page, context } = await signedIn('repositories');
+  await says(page, 'row-repository-fleet', 'synced');
+  await page.goto(`${daemon.url}${root}/repositories/fleet`);
+  await page.locator('.title .status.good', { hasText: 'synced' }).waitFor();
+  // A folder has no commits that it could be held to: this stands for a repository of git.
+  await ctx.db.query(`update svc.repositories set pinned_commit = '3f9c2d1', updated_at = now() where name = 'fleet'`);
+  await page.locator('.title .status', { hasText: 'pinned' }).waitFor();
+  await context.close();
+});
