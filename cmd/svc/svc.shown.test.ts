@@ -1,5 +1,5 @@
-// What commands show of a thing beside its settings: who an agent is to people, and that a repository
-// does not follow its source.
+// What commands show of a thing beside its settings: who an agent is to people, why something was done, and
+// that a repository does not follow its source.
 
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -44,13 +44,20 @@ test('an agent is shown as people see it, and one without an identity by its nam
   assert.doesNotMatch(await told('agent', 'show', 'plain'), /display name|username/);
 });
 
-test('a pinned repository is not said to be synced', async (t) => {
+test('the audit says why, and a pinned repository is not said to be synced', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'svc-shown-'));
   t.after(() => rm(dir, { recursive: true, force: true }));
   await mkdir(join(dir, '.svc/agents'), { recursive: true });
   await writeFile(join(dir, '.svc/agents/swept.yaml'), agent('swept'));
   await told('repo', 'add', 'fleet', '--path', dir, '--wait');
   assert.match(await told('repo', 'list'), /^fleet .* synced /m);
+  await told('repo', 'suspend', 'fleet', '--reason', 'freeze for the release');
+  const audited = await told('audit', 'list', '--subject', 'fleet');
+  assert.match(audited, /^AT +WHO +ACTION +SUBJECT +WHY +REQUEST$/m);
+  assert.match(audited, /repository\.suspended +Repository fleet +freeze for the release /);
+  assert.match(audited, /repository\.created +Repository fleet +- /);
+  await told('repo', 'resume', 'fleet');
+  await told('repo', 'sync', 'fleet', '--wait');
   // A folder has no commits that it could be held to: this stands for a repository of git.
   await daemon.ctx.db.query(`update svc.repositories set pinned_commit = '3f9c2d1' where name = 'fleet'`);
   assert.match(await told('repo', 'list'), /^fleet .* pinned /m);

@@ -10,7 +10,7 @@ import { auditFilters } from './command-account.ts';
 import { reasonBody, dryRun, isMeant } from './confirm.ts';
 import { UsageError, Refusal, refusal } from './failure.ts';
 import { isoTime } from './iso-time.ts';
-import { type Row, showList } from './lists.ts';
+import { type Row, short, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { clean, nearest, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -206,6 +206,12 @@ async function checkAction(call: Call, latest: () => Promise<readonly { readonly
   if (near !== undefined) throw new UsageError(`no entry has the action ${action}`, `did you mean ${near}?`);
 }
 
+/** Why it was done, where whoever did it has said so. */
+function whyOf(detail: unknown): string {
+  const reason: unknown = Object(detail).reason;
+  return typeof reason === 'string' ? short(reason) : '-';
+}
+
 export const auditList: Handler = async (call) => {
   const client = await connect(call);
   const scope = scopeOf(call);
@@ -218,12 +224,13 @@ export const auditList: Handler = async (call) => {
     whenEmpty: () =>
       checkAction(call, async () => (await client.list(operation, { params: scope.params }, 1_000)).items),
     empty: Object.values(auditFilters(call)).every((value) => value === undefined) ? 'nothing yet' : 'no such entries',
-    head: ['at', 'who', 'action', 'subject', 'request'],
+    head: ['at', 'who', 'action', 'subject', 'why', 'request'],
     row: (entry) => [
       relativeTime(entry.at('at'), now),
       entry.text('principal.name'),
       entry.text('action'),
       entry.at('subject') === null ? '-' : `${entry.text('subject.kind')} ${entry.text('subject.name')}`,
+      whyOf(entry.at('detail')),
       entry.text('requestId'),
     ],
   });
