@@ -1,5 +1,5 @@
-// What commands show of a thing beside its settings: who an agent is to people, why something was done, and
-// that a repository does not follow its source.
+// What commands show of a thing beside its settings: who an agent is to people, why something was done, that a
+// repository does not follow its source, and by what a thing is asked for.
 
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -61,4 +61,24 @@ test('the audit says why, and a pinned repository is not said to be synced', asy
   // A folder has no commits that it could be held to: this stands for a repository of git.
   await daemon.ctx.db.query(`update svc.repositories set pinned_commit = '3f9c2d1' where name = 'fleet'`);
   assert.match(await told('repo', 'list'), /^fleet .* pinned /m);
+});
+
+test('what a list of names tells is what its commands take: ids of tokens, and of people who have no address', async () => {
+  for (const name of ['laptop', 'laptop']) await told('token', 'create', name);
+  const { body: listed } = await daemon.api('GET', '/api/v1/tokens');
+  const tokens = listed as unknown as { readonly items: readonly { readonly id: string; readonly name: string }[] };
+  const names = (await told('token', 'list', '-o', 'name')).trimEnd().split('\n');
+  assert.deepEqual(
+    names,
+    tokens.items.map(({ id }) => `token/${id}`),
+  );
+  for (const { id } of tokens.items.filter(({ name }) => name === 'laptop'))
+    await told('token', 'revoke', names.find((one) => one.endsWith(id))?.slice('token/'.length) ?? '', '--yes');
+  await told('member', 'set', 'ann@example.org', '--org', '--role', 'member');
+  await told('member', 'set', 'ann@example.org', '--role', 'viewer');
+  // Who comes by a provider of sign-in has a name, and perhaps no address.
+  await daemon.ctx.db.query(`update svc.principals set name = 'Ann', email = null where email = 'ann@example.org'`);
+  const [member = ''] = (await told('member', 'list', '-o', 'name')).trimEnd().split('\n');
+  await told('member', 'remove', member.slice('member/'.length), '--yes');
+  assert.equal(await told('member', 'list', '-o', 'name'), '');
 });

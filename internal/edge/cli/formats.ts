@@ -22,10 +22,17 @@ export function yamlOf(json: string, isOneOfSeveral: boolean): string {
 /** `agent/triage` for each thing of a list, or for the one. */
 export function namesOf(kind: string, value: unknown): string {
   return thingsIn(value)
-    .map((item) => nameOf(item))
+    .map((item) => handleOf(kind, item) ?? nameOf(item))
     .filter((name) => name !== undefined)
     .map((name) => `${kind}/${name}`)
     .join('\n');
+}
+
+/** Of what no command takes by its name: a token, of which several may have one, and a person. */
+function handleOf(kind: string, item: unknown): string | undefined {
+  const { id, principalId, email, kind: sort } = Object(item) as { readonly [member: string]: unknown };
+  const handle = kind === 'token' ? id : kind === 'member' && sort === 'user' ? (email ?? principalId) : undefined;
+  return typeof handle === 'string' ? handle : undefined;
 }
 
 /** Some answers call their list otherwise than `items`, and have no name of their own. */
