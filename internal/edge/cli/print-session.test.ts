@@ -76,6 +76,12 @@ const session = {
     { stage: 'setup', name: 'install', ms: 4_000, at: at(0), cache: 'hit' },
   ],
   mountRefs: { '/work': 'refs/pull/7/head' },
+  egress: {
+    denied: [
+      { host: 'registry.example.com', count: 12 },
+      { host: '10.0.0.1', count: 1 },
+    ],
+  },
 } as unknown as WholeSession;
 
 test('a session is told with what it holds', (context) => {

@@ -158,6 +158,10 @@ function holdings(session: WholeSession, paint: Paint): string[] {
       return `${what}  ${durationText(ms)}${cache === undefined ? '' : `, cache ${cache}`}`;
     }),
   );
+  section(
+    'refused on the way out (not what `svc project show` and the installation allow, or a private address)',
+    (session.egress?.denied ?? []).map(({ host, count: times }) => `${host}  ${count(times, 'request')}`),
+  );
   const notes = session.sandbox?.['notes'];
   section('to know', Array.isArray(notes) ? notes.map(String) : []);
   const refs = Object.entries(session.mountRefs ?? {});

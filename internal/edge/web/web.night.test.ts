@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { noteDenied } from '../../adapters/store/sessions/egress.ts';
 import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { agentText, at, root, signInOn, until } from './web-testkit.ts';
@@ -35,6 +36,16 @@ const signedIn = async (path: string) => {
   return { context, ...(await signInOn(context, daemon, `${root}/${path}`, {})) };
 };
 const says = (page: Page, id: string, text: string | RegExp) => at(page, id).filter({ hasText: text }).waitFor();
+
+test('a session names the hosts that it was refused, and how often', async () => {
+  const { api, ctx } = daemon;
+  const session = String((await api('POST', 'P/agents/triage/sessions', { message: 'install it' })).body['id']);
+  await noteDenied(ctx.db, session, [{ host: 'registry.example.com', count: 12 }], 100);
+  const { page, context } = await signedIn(`sessions/${session}`);
+  await page.locator('summary', { hasText: 'Holds and limits 1' }).click();
+  await says(page, 'denied', /^registry\.example\.com refused 12 times: it is not allowed, or a private address/);
+  await context.close();
+});
 
 test('a repository is synced, or pinned, in the words of the command line', async () => {
   const { api, ctx } = daemon;

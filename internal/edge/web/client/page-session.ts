@@ -235,13 +235,15 @@ function Holdings({ place, session }: Pick<Part, 'place' | 'session'>): Markup |
   const notEnforced = session.sandbox?.['notEnforced'];
   const lacking = Array.isArray(notEnforced) ? notEnforced.map(String) : [];
   const stages = session.provisioning ?? [];
-  const lines = bindings.length + checks.length + claims.length + (lacking.length === 0 ? 0 : 1);
+  const denied = session.egress?.denied ?? [];
+  const lines = bindings.length + checks.length + claims.length + denied.length + (lacking.length === 0 ? 0 : 1);
   if (lines + stages.length === 0) return null;
   return html`<details><summary>Holds and limits ${lines}</summary><ul>
     ${claims.map((claim) => html`<li>${claim.kind === 'slot' ? 'the slot of its agent' : `thread ${claim.key ?? ''}`}</li>`)}
     ${bindings.map(({ id, target }) => html`<li>bound to <a href=${`${pageHref(place, 'bindings')}?session=${session.id}`}>${target.type} ${target.key}</a> <small>${id}</small></li>`)}
     ${checks.map(({ name, state, conclusion }) => html`<li>check ${name}: ${conclusion ?? state}</li>`)}
     ${lacking.length === 0 ? null : html`<li>its sandbox does not enforce ${lacking.join(', ')}</li>`}
+    ${denied.map(({ host, count }) => html`<li data-testid="denied"><code>${host}</code> refused ${count === 1 ? 'once' : `${count} times`}: it is not allowed, or a private address (<a href=${pageHref(place, 'settings')}>what is</a>)</li>`)}
     ${stages.length === 0 ? null : html`<li data-testid="stages">its latest launch: ${stages.map(stageText).join(', ')}</li>`}
   </ul></details>`;
 }
