@@ -37,6 +37,29 @@ const signedIn = async (path: string) => {
 };
 const says = (page: Page, id: string, text: string | RegExp) => at(page, id).filter({ hasText: text }).waitFor();
 
+test('a transcript says which event and which person it hears, and why it did not', async () => {
+  const { api, ctx } = daemon;
+  const { body: endpoint } = await api('GET', 'P/endpoints/in');
+  const sent = await fetch(String(endpoint['ingestUrl']), { method: 'POST', body: '{"title":"late"}' });
+  const event = String(((await sent.json()) as { eventRecordId: string }).eventRecordId);
+  const session = await until('its session', async () => {
+    const id = (await api('GET', `P/events/${event}`)).body['routes']?.[0]?.['sessionId'];
+    return id === undefined ? undefined : String(id);
+  });
+  assert.equal((await api('POST', `P/sessions/${session}/messages`, { text: 'Who is there?' })).status, 202);
+  await ctx.db.query(
+    `update svc.inbox set state = 'failed', reason = 'the model is away' where session_id = $1 and sender = 'operator'`,
+    [session],
+  );
+  const { page, context } = await signedIn(`sessions/${session}`);
+  const heard = page.locator('.message.user').filter({ hasText: 'It is late' });
+  assert.match(await heard.locator('.who').innerText(), /event webhook\.received \(pending\)$/);
+  assert.ok((await heard.locator('.who a').getAttribute('href'))?.endsWith(`/events/${event}`));
+  const asked = page.locator('.message.user').filter({ hasText: 'Who is there?' });
+  assert.match(await asked.locator('.who').innerText(), /operator administrator \(failed: the model is away\)$/);
+  await context.close();
+});
+
 test('a session names the hosts that it was refused, and how often', async () => {
   const { api, ctx } = daemon;
   const session = String((await api('POST', 'P/agents/triage/sessions', { message: 'install it' })).body['id']);

@@ -91,7 +91,7 @@ export function Page(props: PageProps): Markup {
     ${failure}
     <${Head} place=${place} found=${{ session, ...ofAgent }} />
     <${Controls} place=${place} session=${session} path=${path} again=${read.again} />
-    <div class="talk"><${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} />
+    <div class="talk"><${TranscriptLog} key=${id} place=${place} path=${path} id=${id} isLive=${session.live} />
       <${Asks} place=${place} session=${session} path=${path} again=${read.again} />
       <${Say} place=${place} session=${session} path=${path} /></div>
     <${Holdings} place=${place} session=${session} />

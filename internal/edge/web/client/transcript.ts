@@ -6,6 +6,7 @@ import type { Message } from '../../../../schemas/api/sessions.ts';
 import { call, isPassing } from './api.ts';
 import { beginning, Clock, duration, Failure, html, type Markup, Status } from './kit.ts';
 import { useLive, useLiveState } from './live.ts';
+import { pageHref, type Place } from './pages.ts';
 
 const pageSize = 100;
 /** Messages in the document at a time. */
@@ -23,6 +24,7 @@ interface Page {
 }
 
 interface Props {
+  readonly place: Place;
   /** Of the session in the API. */
   readonly path: string;
   readonly id: string;
@@ -252,7 +254,7 @@ export function TranscriptLog(props: Props): Markup {
     <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
       ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${moving(earlier)}>Earlier</button></p>` : null}
       ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}
-      ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} begun=${before.get(message.seq)} />`))}
+      ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} place=${props.place} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} begun=${before.get(message.seq)} />`))}
       ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${moving(later)}>Later</button></p>` : null}
     </div></div>`;
 }
@@ -317,21 +319,37 @@ const kinds: { readonly [kind: string]: string } = {
   permission: '',
 };
 
+/** Which event, person or session it comes from, beside what kind of sender that is. */
+function Whose({ place, message }: { readonly place: Place; readonly message: Message }): Markup | null {
+  const { eventId, delivery } = message;
+  if (delivery === undefined) return null;
+  const detail = Object(message.detail) as { readonly [name in 'event' | 'name' | 'agent' | 'sessionId']?: string };
+  const { event, name, agent, sessionId } = detail;
+  if (delivery.sender === 'event' && eventId !== undefined)
+    return html` <a href=${pageHref(place, 'events', eventId)}>${event ?? eventId.slice(0, 13)}</a>`;
+  if (delivery.sender === 'session' && sessionId !== undefined)
+    return html` <a href=${pageHref(place, 'sessions', sessionId)}>${agent ?? sessionId.slice(0, 13)}</a>`;
+  return name === undefined ? null : html` ${name}`;
+}
+
 function Entry(props: {
+  readonly place: Place;
   readonly message: Message;
   readonly before: Message | undefined;
   readonly result: Message | undefined;
   /** The same call, as it was told before. */
   readonly begun: Message | undefined;
 }): Markup {
-  const { message, before, result, begun } = props;
+  const { place, message, before, result, begun } = props;
   const { seq, role, kind, text, at, delivery } = message;
   const isGoingOn = before !== undefined && before.role === role && before.kind === kind && kind === 'text';
   // What it asks, as below where it is answered.
   const sender = kind === 'permission' ? 'asks' : delivery === undefined ? role : delivery.sender;
   const said = kinds[kind] ?? kind.replaceAll('_', ' ');
-  const state = delivery === undefined || delivery.state === 'done' ? '' : ` (${delivery.state.replaceAll('_', ' ')})`;
-  const head = html`<p class="who">${isGoingOn ? null : html`<span><${Clock} at=${at} withSeconds=${false} /> <strong>${sender}</strong>${said === '' || said === sender ? '' : ` ${said}`}${state}</span>`}</p>`;
+  const why = delivery?.reason === undefined ? '' : `: ${delivery.reason}`;
+  const state =
+    delivery === undefined || delivery.state === 'done' ? '' : ` (${delivery.state.replaceAll('_', ' ')}${why})`;
+  const head = html`<p class="who">${isGoingOn ? null : html`<span><${Clock} at=${at} withSeconds=${false} /> <strong>${sender}</strong><${Whose} place=${place} message=${message} />${said === '' || said === sender ? '' : ` ${said}`}${state}</span>`}</p>`;
   const first = text.split('\n', 1)[0] ?? '';
   const body = folded.has(kind)
     ? html`<details><summary>${first === '' ? kind : beginning(first, 160)}${result === undefined ? null : html` <${Outcome} call=${begun ?? message} result=${result} />`}</summary><pre>${wholeText(message)}</pre>
