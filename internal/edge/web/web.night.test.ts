@@ -70,6 +70,22 @@ test('a session names the hosts that it was refused, and how often', async () =>
   await context.close();
 });
 
+test('a secret says when it ends for want of use, and when it was used', async () => {
+  const { api } = daemon;
+  const put = async (name: string, more: object): Promise<void> =>
+    assert.equal((await api('PUT', `P/secrets/${name}`, { value: 'x', ...more })).status, 201);
+  await put('idle', { idleExpirySeconds: 2_592_000 });
+  await put('both', { idleExpirySeconds: 5_400, expiresAt: '2099-01-01T00:00:00Z' });
+  await put('odd', { idleExpirySeconds: 1 });
+  const { page, context } = await signedIn('secrets');
+  await says(page, 'row-secret-idle', '30 days unused');
+  await says(page, 'row-secret-both', /in [\d,]+ days, or 90 minutes unused/);
+  await says(page, 'row-secret-odd', '1 second unused');
+  const titles = await page.locator('thead th').allInnerTexts();
+  assert.ok(titles.includes('Used'), titles.join());
+  await context.close();
+});
+
 test('a repository is synced, or pinned, in the words of the command line', async () => {
   const { api, ctx } = daemon;
   mkdirSync(join(dir, '.svc/agents'), { recursive: true });

@@ -8,7 +8,7 @@ import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { Copy, html, type Markup, Status } from './kit.ts';
+import { type Content, Copy, html, type Markup, Status } from './kit.ts';
 import { type List, timeCell } from './list.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 import { EditDialog, type SecretScope, secretsPath, ValueDialog } from './secret-dialogs.ts';
@@ -54,6 +54,20 @@ function Above({ place, scope }: { readonly place: Place; readonly scope: Secret
     ${isOpen ? html`<${ValueDialog} place=${place} scope=${scope} onClose=${() => setOpen(false)} />` : null}</div>`;
 }
 
+/** When the value ends: by its deadline, or by not being used. */
+function expiryCell({ expiresAt, idleExpirySeconds: seconds }: Secret): Content {
+  if (seconds === null) return timeCell(expiresAt);
+  const [unit, size] = units.find(([, of]) => seconds % of === 0) ?? (['second', 1] as const);
+  const count = seconds / size;
+  const unused = `${count} ${unit}${count === 1 ? '' : 's'} unused`;
+  return expiresAt === null ? unused : html`<span>${timeCell(expiresAt)}, or ${unused}</span>`;
+}
+const units = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+] as const;
+
 const listOf = (scope: SecretScope): List<Secret> => ({
   page: 'secrets',
   title: 'Secrets',
@@ -73,7 +87,8 @@ const listOf = (scope: SecretScope): List<Secret> => ({
     },
     { title: 'Read back', cell: (row) => (row.protected ? 'never' : 'by who may reveal') },
     { title: 'Rotated', cell: ({ lastRotatedAt }) => timeCell(lastRotatedAt) },
-    { title: 'Expires', cell: ({ expiresAt }) => timeCell(expiresAt) },
+    { title: 'Used', cell: ({ lastAccessedAt }) => timeCell(lastAccessedAt) },
+    { title: 'Expires', cell: expiryCell },
     {
       title: 'Goes to',
       cell: ({ injection }) => (injection === null ? 'the environment' : injection.hosts.join(', ')),
