@@ -86,6 +86,19 @@ test('a secret says when it ends for want of use, and when it was used', async (
   await context.close();
 });
 
+test('the settings say whom sessions ask, and that they ask and tell nobody where that is so', async () => {
+  const { api } = daemon;
+  const { page, context } = await signedIn('settings');
+  await says(page, 'notify', 'failed launches and questions');
+  await says(page, 'approvers', 'nobody');
+  const approvers = { chat: ['U012AB3CD'], codehost: ['583231'] };
+  assert.equal((await api('PATCH', 'P', { notify: false, approvers })).status, 200);
+  await page.reload();
+  await says(page, 'notify', /^nothing svc project set default --notify on/);
+  await says(page, 'approvers', 'chat:U012AB3CD, codehost:583231');
+  await context.close();
+});
+
 test('a repository is synced, or pinned, in the words of the command line', async () => {
   const { api, ctx } = daemon;
   mkdirSync(join(dir, '.svc/agents'), { recursive: true });

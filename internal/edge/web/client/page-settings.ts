@@ -24,6 +24,12 @@ export function Page({ place }: PageProps): Markup {
 const reachText = ({ network }: Project): string =>
   network === undefined ? 'the installation’s list' : network.allow.length === 0 ? 'nothing' : network.allow.join(', ');
 
+/** Ids at their providers, of those who may answer where a session asks. */
+const approversText = ({ approvers }: Project): string =>
+  Object.entries(approvers)
+    .flatMap(([provider, ids]) => (ids ?? []).map((id) => `${provider}:${id}`))
+    .join(', ');
+
 interface Props {
   readonly place: Place;
   readonly project: Project;
@@ -43,7 +49,9 @@ function Settings({ place, project, again }: Props): Markup {
     <dl class="facts"><div><dt>Name</dt><dd>${project.name}</dd></div><div><dt>Slug</dt><dd><code>${project.slug}</code></dd></div><div><dt>Id</dt><dd><code>${project.id}</code></dd></div>
       <div><dt>State</dt><dd><${Status} kind=${project.archived ? 'off' : 'good'} text=${project.archived ? 'archived' : 'active'} />${project.archivedAt === null ? null : html` <${Time} at=${project.archivedAt} />`}</dd></div>
       <div><dt>Ceilings</dt><dd>${project.limits === undefined ? 'none of its own' : html`<code>${JSON.stringify(project.limits)}</code>`}</dd></div>
-      <div><dt>Reach of its sessions</dt><dd>${reachText(project)}</dd></div></dl>
+      <div><dt>Reach of its sessions</dt><dd>${reachText(project)}</dd></div>
+      <div><dt>Told where a session came from</dt><dd data-testid="notify">${project.notify ? 'failed launches and questions' : html`nothing <${Command} command=${shell`svc project set ${project.slug} --notify on`} />`}</dd></div>
+      <div><dt>Who may answer there</dt><dd data-testid="approvers">${approversText(project) || 'nobody'}</dd></div></dl>
     <${Rename} place=${place} project=${project} again=${again} />
     <${Notifications} place=${place} />
     <h2>End</h2><div class="actions">
