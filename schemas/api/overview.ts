@@ -122,7 +122,7 @@ export const streamChanges = operation({
   id: 'streamChanges',
   path: `${projectPath}/stream`,
   summary:
-    'Server-sent events: the topic and the id of whatever changes, as {topic, id, seq}; resumes after Last-Event-ID, and sends `reset` where it cannot',
+    'Server-sent events: the topic and the id of whatever changes, as {topic, id, seq}, of `reconciles` a run or a repository; resumes after Last-Event-ID, and sends `reset` where it cannot',
   query: v.strictObject({
     topics: v.optional(
       v.pipe(

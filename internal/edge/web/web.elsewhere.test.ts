@@ -1,22 +1,28 @@
 // What is changed elsewhere, by a command or by another person, while a page stands open: the page says so by itself.
 
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { png } from '../../core/compile/testkit.ts';
 import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import { agentText, at, root, signInOn } from './web-testkit.ts';
+import { agentText, at, root, signInOn, until } from './web-testkit.ts';
 
 let daemon: TestDaemon;
 let browser: TestBrowser;
+let dir: string;
 
 before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'svc-elsewhere-'));
   daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
   browser = await startBrowser();
 });
 after(async () => {
   await browser.close();
   await daemon.stop();
+  rmSync(dir, { recursive: true, force: true });
 });
 
 /** Signs in on a page that follows what happens. */
@@ -65,5 +71,28 @@ test('an agent is shown as people see it, on its page and at the head of its ses
   await called('Bea');
   await says(page, 'session-agent-name', 'Bea');
   assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test('a repository that is suspended, resumed or removed elsewhere is so on its page and in the list', async () => {
+  mkdirSync(join(dir, '.svc/agents'), { recursive: true });
+  writeFileSync(join(dir, '.svc/agents/swept.yaml'), agentText('swept', 'Sweep.'));
+  const { api } = daemon;
+  assert.equal((await api('POST', 'P/repositories', { name: 'fleet', path: dir })).status, 201);
+  await until('what was applied', async () =>
+    (await api('GET', 'P/repositories/fleet')).body['appliedCommit'] === null ? undefined : true,
+  );
+  const { page, context } = await following('repositories/fleet');
+  const list = await context.newPage();
+  await list.goto(`${daemon.url}${root}/repositories`);
+  await at(list, 'row-repository-fleet').waitFor();
+  assert.equal((await api('POST', 'P/repositories/fleet/suspend', {})).status, 200);
+  await at(page, 'resume').waitFor();
+  assert.equal((await api('POST', 'P/repositories/fleet/resume', {})).status, 200);
+  await at(page, 'suspend').waitFor();
+  // Of two tabs the one that is looked at reads.
+  await list.bringToFront();
+  assert.equal((await api('DELETE', 'P/repositories/fleet?keepResources=true')).status, 204);
+  await at(list, 'row-repository-fleet').filter({ hasText: 'gone' }).waitFor();
   await context.close();
 });

@@ -30,6 +30,10 @@ interface Logged {
   readonly id: string;
 }
 
+/** What people do with a repository, and what is found wrong with its source, is told with its runs. */
+const toldAs = ({ topic }: Mark): ChangeTopic => (topic === 'repositories' ? 'reconciles' : topic);
+/** What is not looked at each time. */
+const isSlow = ({ topic }: Mark): boolean => topic === 'agents' || topic === 'repositories';
 const keyOf = (one: Pick<Mark, 'topic' | 'id'>): string => `${one.topic} ${one.id}`;
 
 class Watch {
@@ -136,7 +140,7 @@ class Watch {
 
   async #look(isFirst: boolean): Promise<void> {
     const known = [...this.#marks.values()];
-    const open = (topic: ChangeTopic, isOpen: (mark: Mark) => boolean): string[] =>
+    const open = (topic: Mark['topic'], isOpen: (mark: Mark) => boolean): string[] =>
       known.filter((one) => one.topic === topic && isOpen(one)).map((one) => one.id);
     const hasRun = this.#log.at(-1)?.topic === 'reconciles';
     const withAgents = isFirst || hasRun || performance.now() - this.#agentsAt > every.agentsMs;
@@ -163,18 +167,18 @@ class Watch {
     this.#tell(fresh.sort((a, b) => a.atMs - b.atMs));
   }
 
-  /** Drops what is no longer among what is looked at; an agent, connection or session that is gone has changed. */
+  /** Drops what is no longer among what is looked at; an agent, repository, connection or session that is gone has changed. */
   #forget(seen: ReadonlySet<string>, withAgents: boolean, fresh: Mark[]): void {
     for (const [key, mark] of this.#marks) {
-      if (seen.has(key) || (mark.topic === 'agents' && !withAgents)) continue;
+      if (seen.has(key) || (isSlow(mark) && !withAgents)) continue;
       this.#marks.delete(key);
-      if (mark.topic === 'agents' || mark.topic === 'connections') fresh.push(mark);
+      if (isSlow(mark) || mark.topic === 'connections') fresh.push(mark);
     }
   }
 
   #tell(fresh: readonly Mark[]): void {
     const events = fresh.filter(({ topic }) => topic === 'events').length;
-    for (const { topic, id } of fresh) this.#log.push({ seq: (this.#seq += 1), topic, id });
+    for (const mark of fresh) this.#log.push({ seq: (this.#seq += 1), topic: toldAs(mark), id: mark.id });
     // All that was looked at was new: there may have been more than that.
     if (events >= latestMax.events || this.#log.length > keptMax) {
       if (events >= latestMax.events) this.#log = [];
@@ -235,8 +239,10 @@ async function* changesOf(
     if (nonce === watch.nonce && has >= watch.floor && has <= start) at = has;
     else yield reset();
   } else if (input.since !== undefined) {
-    for (const { topic, id } of watch.since(input.since.getTime()))
-      if (topics.includes(topic)) yield { id: idOf(at), data: { topic, id, seq: at } };
+    for (const mark of watch.since(input.since.getTime())) {
+      const topic = toldAs(mark);
+      if (topics.includes(topic)) yield { id: idOf(at), data: { topic, id: mark.id, seq: at } };
+    }
   }
   let told: () => void = () => undefined;
   signal.addEventListener('abort', () => told(), { once: true });

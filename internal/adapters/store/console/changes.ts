@@ -7,8 +7,9 @@ import type { Sql } from '../store.ts';
 export type ChangeTopic = 'events' | 'sessions' | 'reconciles' | 'agents' | 'connections';
 
 export interface Mark {
-  readonly topic: ChangeTopic;
-  /** As in the address of its page: an id, or the name of an agent or connection. */
+  /** Of repositories it is told with their runs. */
+  readonly topic: ChangeTopic | 'repositories';
+  /** As in the address of its page: an id, or the name of an agent or connection; of a repository its id. */
   readonly id: string;
   readonly mark: string;
   /** When it last changed, as far as its row says, in milliseconds. */
@@ -29,8 +30,8 @@ const sessionRow = `select 'sessions' as topic, s.id::text as id, ${sessionMark}
   from svc.sessions s left join svc.usage_sessions u on u.session_id = s.id`;
 
 /**
- * `known`: events and sessions that were not over at the last look, beside the latest. Agents are looked at where
- * `withAgents` says so: they change with runs, and are many; with one its identity changes, which may be another's too. Runs stand in the order of their column: by the text that is read
+ * `known`: events and sessions that were not over at the last look, beside the latest. Agents and repositories are looked at
+ * where `withAgents` says so: they change with runs or by hand, and are many; with one its identity changes, which may be another's too. Runs stand in the order of their column: by the text that is read
  * of it 99 would be later than 100.
  */
 export async function readMarks(
@@ -54,7 +55,11 @@ export async function readMarks(
           ${ms('greatest(a.updated_at, i.updated_at)')}
         from svc.agents a left join svc.generated_resources i
           on i.project_id = a.project_id and i.kind = 'Identity' and i.name = a.identity
-        where a.project_id = $1::uuid and $4::boolean`,
+        where a.project_id = $1::uuid and $4::boolean
+     union all select 'repositories', r.id::text, concat_ws(' ', r.updated_at, s.updated_at),
+          ${ms('greatest(r.updated_at, s.updated_at)')}
+        from svc.repositories r left join svc.repository_states s on s.repository_id = r.id
+        where r.project_id = $1::uuid and $4::boolean`,
     [projectId, of.events, of.sessions, of.withAgents],
     'console-marks',
   );
