@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { png } from '../../core/compile/testkit.ts';
 import { type Page, startBrowser, type TestBrowser } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
@@ -94,5 +95,40 @@ test('a repository that is suspended, resumed or removed elsewhere is so on its 
   await list.bringToFront();
   assert.equal((await api('DELETE', 'P/repositories/fleet?keepResources=true')).status, 204);
   await at(list, 'row-repository-fleet').filter({ hasText: 'gone' }).waitFor();
+  await context.close();
+});
+
+test('when a repository is looked at next, and a schedule fires next, is told anew once it is over', async () => {
+  const { api, ctx } = daemon;
+  writeFileSync(join(dir, '.svc/agents/swept.yaml'), agentText('swept', 'Sweep.'));
+  assert.equal((await api('POST', 'P/repositories', { name: 'still', path: dir, adopt: true })).status, 201);
+  const beat = `triggers:\n- { kind: heartbeat, cron: '30 * * * *', message: m, routing: { kind: spawn } }\n`;
+  await apply([{ path: '.svc/agents/beats.yaml', content: agentText('beats', 'Beat.', beat) }]);
+  // A page that is opened is told what has happened a moment before: from here on nothing does.
+  await sleep(5_000);
+  const soon = (): Date => new Date(Date.now() + 3_000);
+  await ctx.db.query(
+    `update svc.repository_polls set next_at = $1 where repository_id =
+       (select id from svc.repositories where name = 'still')`,
+    [soon()],
+  );
+  const { page, context } = await following('repositories/still');
+  const next = page.locator('dt:text-is("Next look") + dd');
+  const isFar = async (): Promise<true | undefined> => {
+    const [time] = await next.locator('time').all();
+    return Date.parse((await time?.getAttribute('datetime')) ?? '') > Date.now() + 30_000 ? true : undefined;
+  };
+  assert.equal(await isFar(), undefined);
+  await until('the look after the next one', isFar);
+  const tick = (status: string | null, to: Date): Promise<unknown> =>
+    ctx.db.query('update svc.schedules set next_at = $1, last_status = $2', [to, status]);
+  await tick(null, soon());
+  await page.goto(`${daemon.url}${root}/schedules`);
+  const row = page.locator('tr[data-testid^="row-schedule-"]');
+  await row.waitFor();
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  // As a tick that is passed over leaves it.
+  await tick('skipped-overlap', new Date(Date.now() + 3_600_000));
+  await row.filter({ hasText: 'skipped-overlap' }).waitFor();
   await context.close();
 });

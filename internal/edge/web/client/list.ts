@@ -61,6 +61,8 @@ export interface List<R> {
   readonly topics?: readonly Topic[];
   /** Topics whose changes are seen within seconds. */
   readonly slowly?: readonly Topic[];
+  /** When a row changes by the clock, of which nothing tells. */
+  readonly dueAt?: (row: R) => string | null;
   /** The same on the command line, without its filters. */
   readonly command: string;
   readonly empty: string;
@@ -137,6 +139,20 @@ function compare(
   return { waiting, gone: new Set(gone) };
 }
 
+const dueMs = { every: 5_000, slack: 1_000 } as const;
+/** Reads again once what was due of a row is over. */
+function useDue<R>(dueAt: List<R>['dueAt'], rows: readonly R[] | undefined, again: () => void): void {
+  useEffect(() => {
+    if (dueAt === undefined || rows === undefined) return undefined;
+    const first = Math.min(...rows.map((row) => Date.parse(dueAt(row) ?? '') || Number.POSITIVE_INFINITY));
+    const look = (): void => {
+      if (!document.hidden && Date.now() > first + dueMs.slack) again();
+    };
+    const timer = setInterval(look, dueMs.every);
+    return () => clearInterval(timer);
+  }, [rows]);
+}
+
 /** The rows of a page of a list as they are shown, what waits, and what has gone. */
 function useRows<R>(list: List<R>, { place, query }: PageProps) {
   const asked = queryOf(list, query);
@@ -160,6 +176,7 @@ function useRows<R>(list: List<R>, { place, query }: PageProps) {
     });
   }, [value]);
   useLive(list.topics ?? [], read.again, undefined, list.slowly);
+  useDue(list.dueAt, value?.items, read.again);
   const [round, setRound] = useState(0);
   const isCurrent = shown !== undefined && shown.key === asked;
   const ids = isCurrent ? shown.ids : [];

@@ -41,6 +41,8 @@ const list: List<Schedule> = {
     },
   ],
   topics: ['events'],
+  // A tick that is skipped leaves no event.
+  dueAt: ({ nextAt }) => nextAt,
   command: 'svc schedule list',
   empty: 'No agent has a heartbeat.',
   href: null,
