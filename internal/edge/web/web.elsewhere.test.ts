@@ -132,3 +132,37 @@ test('when a repository is looked at next, and a schedule fires next, is told an
   await row.filter({ hasText: 'skipped-overlap' }).waitFor();
   await context.close();
 });
+
+test('a binding that is released elsewhere is, and an endpoint that an apply makes ready is ready', async () => {
+  const { api, ctx } = daemon;
+  const projectId = String((await api('GET', 'P')).body['id']);
+  await apply([{ path: '.svc/agents/holds.yaml', content: agentText('holds', 'Hold.') }]);
+  const session = String((await api('POST', 'P/agents/holds/sessions', { message: 'hold' })).body['id']);
+  await ctx.db.query(
+    `insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, state, lifecycle, continuity,
+       created_at, updated_at)
+     select gen_random_uuid(), $1, a.id, a.name, $2, 'codehost.issue', 'acme/web#12', 'active', 'manual', 'session', now(), now()
+       from svc.agents a where a.name = 'holds'`,
+    [projectId, session],
+  );
+  const { body: held } = await api('GET', 'P/bindings');
+  const binding = String(held['items']?.[0]?.['id']);
+  const { page, context } = await following(`sessions/${session}`);
+  await says(page, 'session-bound', 'acme/web#12');
+  const list = await context.newPage();
+  await list.goto(`${daemon.url}${root}/bindings`);
+  await at(list, `row-binding-${binding}`).waitFor();
+  assert.equal((await api('DELETE', `P/bindings/${binding}`)).status, 204);
+  await at(list, `row-binding-${binding}`).filter({ hasText: 'gone' }).waitFor();
+  await page.bringToFront();
+  await at(page, 'session-bound').waitFor({ state: 'detached' });
+  assert.equal((await api('POST', 'P/endpoints', { name: 'soon' })).status, 201);
+  await page.goto(`${daemon.url}${root}/endpoints/soon`);
+  await says(page, 'page-endpoint', 'No trigger uses it.');
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  const hook =
+    'triggers:\n- { event: webhook.received, endpoint: soon, auth: { kind: none }, routing: { kind: spawn } }\n';
+  await apply([{ path: '.svc/agents/hears.yaml', content: agentText('hears', 'Hear.', hook) }]);
+  await says(page, 'page-endpoint', 'hears#0');
+  await context.close();
+});

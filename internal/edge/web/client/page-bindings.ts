@@ -50,6 +50,8 @@ const list: List<Binding> = {
     { field: 'all', label: 'Released too', options: ['true'], none: 'no', words: { true: 'yes' } },
   ],
   topics: ['sessions'],
+  // Each binding and release is an event, whoever did it.
+  slowly: ['events'],
   command: 'svc binding list',
   empty: 'No session holds a target.',
   href: null,

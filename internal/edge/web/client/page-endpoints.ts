@@ -9,14 +9,19 @@ import { Portion } from './detail.ts';
 import { asked, because } from './dry-run.ts';
 import { Command, Copy, Failure, Field, html, type Markup, Reading, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
+import { useLive } from './live.ts';
 import { navigate, type PageProps, pageHref, type Place } from './pages.ts';
 import { proven } from './proof.ts';
+
+/** An apply makes an endpoint ready, gives it triggers, and finds the secret that it lacked. */
+const appliedTopics = ['agents', 'reconciles'] as const;
 
 const list: List<Endpoint> = {
   page: 'endpoints',
   title: 'Endpoints',
   kind: 'endpoint',
   idOf: ({ name }) => name,
+  topics: appliedTopics,
   isCounted: true,
   columns: [
     { title: 'Name', cell: ({ name }) => name },
@@ -68,6 +73,7 @@ const proofNotes: { readonly [kind in NonNullable<Endpoint['auth']>['kind']]: st
 export function Detail({ place, id }: PageProps): Markup {
   const path = `${place.api}/endpoints/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<Endpoint>('GET', path, { signal }), path);
+  useLive(appliedTopics, read.again);
   const found = read.value;
   const remove = async (reason?: string): Promise<void> => {
     await call('DELETE', path, because(reason));

@@ -79,6 +79,8 @@ export function Page(props: PageProps): Markup {
   const path = `${place.api}/sessions/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<WholeSession>('GET', path, { signal }), path);
   useLive(['sessions'], read.again, (change) => change.id === id);
+  // What it is bound to, and its checks, change by others as well: by an event each time.
+  useLive([], read.again, undefined, ['events']);
   const session = read.value;
   useQueue(session, read.again);
   const { isKnown, ...ofAgent } = useAgent(place, session?.agent);
