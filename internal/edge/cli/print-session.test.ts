@@ -95,6 +95,7 @@ test('a session is told with what it holds', (context) => {
   };
   const texts = [
     sessionText(session, options),
+    sessionText({ ...replaced, state: 'running', reason: undefined, wire: 'lost' } as unknown as WholeSession, options),
     sessionText(
       { ...replaced, origin: 'replacement', parentId: 's0', endedAt: at(9) } as unknown as WholeSession,
       options,

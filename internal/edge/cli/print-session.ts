@@ -78,9 +78,9 @@ export function sessionText(session: WholeSession, { paint, now }: SessionOption
   return [head, ...holdings(session, paint)].join('\n');
 }
 
-/** That one which rests has given its place up. */
-const restText = ({ state, loaded }: WholeSession): string =>
-  state === 'idle' && loaded === false ? ', not loaded' : '';
+/** That one which rests has given its place up, and that nothing goes to and fro between it and its sandbox. */
+const restText = ({ state, loaded, wire }: WholeSession): string =>
+  `${state === 'idle' && loaded === false ? ', not loaded' : ''}${wire === 'lost' ? ', its wire is lost' : ''}`;
 
 /** What it waits for, with its place in the queue and the same in words, where it waits. */
 function reasonText(session: WholeSession): string | undefined {

@@ -70,6 +70,24 @@ test('a session names the hosts that it was refused, and how often', async () =>
   await context.close();
 });
 
+test('a session says that it is not loaded, and that its wire is lost', async () => {
+  const { api, ctx } = daemon;
+  const session = String((await api('POST', 'P/agents/triage/sessions', { message: 'rest' })).body['id']);
+  const set = (what: string): Promise<unknown> =>
+    ctx.db.query(`update svc.sessions set ${what} where id = $1`, [session]);
+  await ctx.db.query(`update svc.inbox set state = 'done' where session_id = $1`, [session]);
+  await set(`state = 'idle'`);
+  const { page, context } = await signedIn(`sessions/${session}`);
+  await says(page, 'session-state', /idle, not loaded$/);
+  await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
+  const holder = `leased_by = (select id from svc.daemons limit 1), lease_until = 'infinity'`;
+  await set(`state = 'running', wire = 'ok', ${holder}`);
+  await says(page, 'session-state', /running$/);
+  await set(`wire = 'lost'`);
+  await says(page, 'session-state', /running, its wire is lost$/);
+  await context.close();
+});
+
 test('a secret says when it ends for want of use, and when it was used', async () => {
   const { api } = daemon;
   const put = async (name: string, more: object): Promise<void> =>

@@ -24,7 +24,7 @@ const ms = (at: string): string => `(extract(epoch from ${at}) * 1000)::float8`;
 // key. One that is idle begins to run with what it is told.
 const said = `case when s.live and s.state <> 'idle'
   then (select max(m.seq) from svc.messages m where m.session_id = s.id) end`;
-const sessionMark = `concat_ws(' ', s.state, s.reason, s.leased_by, s.active_at, s.display_title, u.calls, ${said})`;
+const sessionMark = `concat_ws(' ', s.state, s.reason, s.leased_by, s.wire, s.active_at, s.display_title, u.calls, ${said})`;
 const sessionAt = ms('greatest(s.created_at, s.active_at, s.ended_at)');
 const sessionRow = `select 'sessions' as topic, s.id::text as id, ${sessionMark} as mark, ${sessionAt} as "atMs"
   from svc.sessions s left join svc.usage_sessions u on u.session_id = s.id`;

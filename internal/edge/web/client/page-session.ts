@@ -102,9 +102,12 @@ export function Page(props: PageProps): Markup {
   </section>`;
 }
 
-function stateText({ state, reason, reasonText, position }: Session): string {
+function stateText({ state, reason, reasonText, position, loaded, wire }: Session): string {
   const why = reason === undefined ? '' : `: ${reasonText ?? reason}`;
-  return `${state.replaceAll('_', ' ')}${position === undefined ? '' : `, number ${position} in the queue`}${why}`;
+  // One that rests may have given its place up, and is launched again for its next message.
+  const rests = state === 'idle' && !loaded ? ', not loaded' : '';
+  const cut = wire === 'lost' ? ', its wire is lost' : '';
+  return `${state.replaceAll('_', ' ')}${rests}${cut}${position === undefined ? '' : `, number ${position} in the queue`}${why}`;
 }
 
 function Head(props: { readonly place: Place; readonly found: Found }): Markup {
