@@ -117,6 +117,17 @@ test('the settings say whom sessions ask, and that they ask and tell nobody wher
   await context.close();
 });
 
+test('where a provider sends its webhooks is found on the page of connections, not only as one is added', async () => {
+  const { api } = daemon;
+  const credentials = { webhookSecret: 'hook' };
+  const made = await api('POST', 'P/connections', { provider: 'codehost', name: 'code', credentials });
+  assert.equal(made.status, 201);
+  const { page, context } = await signedIn('connections');
+  await page.locator('[data-testid="row-connection-code"] summary').click();
+  await says(page, 'intake-code', String(made.body['intakeUrl']));
+  await context.close();
+});
+
 test('a repository is synced, or pinned, in the words of the command line', async () => {
   const { api, ctx } = daemon;
   mkdirSync(join(dir, '.svc/agents'), { recursive: true });

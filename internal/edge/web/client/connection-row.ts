@@ -5,7 +5,7 @@ import { Action } from './action.ts';
 import { call } from './api.ts';
 import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
-import { html, type Markup, Status, type StatusKind, Time } from './kit.ts';
+import { Copy, html, type Markup, Status, type StatusKind, Time } from './kit.ts';
 import type { Place } from './pages.ts';
 
 const kinds: { readonly [status: string]: StatusKind } = {
@@ -37,7 +37,7 @@ export function ConnectionRow(props: {
   readonly again: () => void;
 }): Markup {
   const { place, row, again } = props;
-  const { provider, name, status, reason } = row;
+  const { provider, name, status, reason, intakeUrl } = row;
   const path = `${place.api}/connections/${encodeURIComponent(name)}`;
   const authorize = async (): Promise<void> => {
     const { authorizationUrl } = await call<{ authorizationUrl: string }>('POST', `${path}/authorize`, { body: {} });
@@ -57,7 +57,7 @@ export function ConnectionRow(props: {
       ? shell`svc connect mcp ${name} --renew`
       : shell`svc connect provider ${provider} ${name} --renew`;
   return html`<tr data-testid=${`row-connection-${name}`} data-row tabIndex=${-1}>
-    <td>${provider}</td><td>${name}</td>
+    <td>${provider}</td><td>${name}${intakeUrl == null ? null : html`<details><summary>Webhooks</summary>The provider sends them to <code data-testid=${`intake-${name}`}>${intakeUrl}</code> <${Copy} text=${intakeUrl} label="Copy" /></details>`}</td>
     <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`} <${Since} row=${row} /></td>
     <td>${usedText(row.usedBy)}</td>
     <td><div class="actions">
