@@ -10,6 +10,7 @@ import { recordAudit } from '../adapters/store/tenancy/audit.ts';
 import { retryReports } from '../adapters/store/sessions/checks.ts';
 import type { SealedConnection } from '../adapters/store/secrets/credentials.ts';
 import { askedBy, type ConnectionStatus, isUsable } from '../domain/connection.ts';
+import { Fault } from '../domain/fault.ts';
 import type { Actor, FlowContext } from './context.ts';
 import { endedTheProcess } from './in-hand.ts';
 
@@ -114,4 +115,26 @@ export async function recordStatusChange(
     await retryReports(tx, { projectId: connection.projectId, connectionId: connection.id, parked: endedTheProcess });
   }
   return id;
+}
+
+/**
+ * A call of a connection, which says of its key what a check would: one that is not taken makes it degraded, and one that is
+ * makes it active again. Throws what the call does.
+ */
+export async function withKey<T>(ctx: FlowContext, connection: SealedConnection, call: () => Promise<T>): Promise<T> {
+  const note = (to: 'active' | 'degraded', more: Pick<StatusChange, 'from' | 'fromReasons' | 'reason'>) =>
+    ctx.db.tx((tx) =>
+      changeStatus(ctx, tx, { connection, asked: connection, actor: serviceActor(connection.provider), to, ...more }),
+    );
+  let answer: T;
+  try {
+    answer = await call();
+  } catch (error) {
+    const isRefused = error instanceof Fault && error.code === 'credential-refused';
+    if (isRefused) await note('degraded', { from: ['active', 'degraded'], reason: 'credential-refused' });
+    throw error;
+  }
+  const fromReasons = ['credential-refused', 'provider-unavailable'];
+  if (connection.status === 'degraded') await note('active', { from: ['degraded'], fromReasons });
+  return answer;
 }

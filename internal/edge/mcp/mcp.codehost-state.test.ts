@@ -277,6 +277,40 @@ describe('the state of a connection', () => {
     await tracker.stop();
   });
 
+  it('is known by whoever speaks through it, where its key is not taken, and where another one is', async (t) => {
+    const [chat, tracker] = [await new ChatSimulator().start(), await new TrackerSimulator().start()];
+    t.after(() => Promise.all([chat.stop(), tracker.stop()]));
+    chat.channels.set('C1', []);
+    const make = (provider: string, name: string, apiUrl: string, credentials: object) =>
+      bench.daemon.api('POST', 'P/connections', { provider, name, config: { apiUrl }, credentials });
+    await make('chat', 'room', chat.url, { signingSecret: 's', botToken: 'xoxb-not-this-one' });
+    await make('tracker', 'board', tracker.url, { webhookSecret: 's', apiKey: 'lin_not_this_one' });
+    const auth = { kind: 'connection', provider: 'chat', connection: 'room' };
+    const tools = {
+      chat: { kind: 'local', implementation: 'chat', auth },
+      board: { kind: 'connection', provider: 'tracker', connection: 'board' },
+    };
+    await bench.apply({ speaker: { tools } });
+    const speaker = await bench.start('speaker');
+    for (const [name, alias, tool, input, key] of [
+      ['room', 'chat', 'chat_send', { channelId: 'C1', text: 'hi' }, { botToken: chatToken }],
+      ['board', 'board', 'issue_get', { issue: 'ABC-1' }, { apiKey: trackerKey }],
+    ] as const) {
+      const told = async (): Promise<unknown[]> => {
+        const { status, reason } = await shown(name);
+        return [status, reason];
+      };
+      const changes = async () =>
+        (await events('changed')).filter((one) => String(one['payload']?.['connection']) === name).length;
+      for (const _ of [1, 2]) assert.match((await speaker.call(tool, input, alias)).text, /^credential-refused: /);
+      assert.deepEqual([await told(), await changes()], [['degraded', 'credential-refused'], 1]);
+      await bench.daemon.api('PUT', `P/connections/${name}/credentials`, { credentials: key });
+      const spoken = await speaker.call(tool, input, alias);
+      assert.equal(spoken.isError, false, spoken.text);
+      assert.deepEqual([await told(), await changes()], [['active', undefined], 2]);
+    }
+  });
+
   it('finds a set that was written in whatever order and case the code host tells it', async () => {
     const { sim, app } = bench;
     for (const name of ['Bug', 'UI']) app.labels.set(name, { name, color: 'ededed', description: null });

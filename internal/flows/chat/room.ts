@@ -8,6 +8,7 @@ import { idAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { isCredential, isPlain } from '../../domain/text.ts';
+import { withKey } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
 import { type Step, withinLimits } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
@@ -97,6 +98,7 @@ export class ChatRoom {
       );
     }
     const apiUrl = textAt(connection.config['apiUrl']) ?? ctx.outbox?.chatApiUrl ?? 'https://slack.com/api';
-    return callChat({ apiUrl, token, method, args, isWrite, allowPrivate: ctx.config.allowPrivateNetwork });
+    const asked = { apiUrl, token, method, args, isWrite, allowPrivate: ctx.config.allowPrivateNetwork };
+    return withKey(ctx, connection, () => callChat(asked));
   }
 }

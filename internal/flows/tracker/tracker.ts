@@ -14,6 +14,7 @@ import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { isCredential } from '../../domain/text.ts';
+import { withKey } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
 import {
   type Call,
@@ -349,7 +350,8 @@ export class TrackerConnection {
       throw outsideFault('credential-refused', `${what}; nothing was done`);
     }
     const apiUrl = textAt(connection.config['apiUrl']) ?? ctx.outbox?.trackerApiUrl ?? 'https://api.linear.app';
-    return callTracker({ apiUrl, key, query, variables, isWrite, allowPrivate: ctx.config.allowPrivateNetwork });
+    const asked = { apiUrl, key, query, variables, isWrite, allowPrivate: ctx.config.allowPrivateNetwork };
+    return withKey(ctx, connection, () => callTracker(asked));
   }
 }
 
