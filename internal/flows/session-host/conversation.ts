@@ -88,7 +88,7 @@ export class Conversation {
     this.#session = session;
     this.#inbox = new Inbox(ctx.db, session.sessionId);
     this.#stop = stop;
-    this.transcript = new Transcript(ctx, session, this.mask);
+    this.transcript = new Transcript(ctx, session, this.mask, leaving);
     this.permissions = new Permissions(ctx, session, this.transcript, this.#wake, this.mask);
     stop.addEventListener('abort', () => this.#wake.fire(), { once: true });
   }

@@ -3,7 +3,7 @@
 // repeated is masked here, also where it comes in pieces.
 
 import { appendTranscript, type TranscriptEntry } from '../../adapters/store/sessions/turns.ts';
-import type { Lease } from '../../adapters/store/sessions/hosts.ts';
+import { type Lease, leaseSeconds } from '../../adapters/store/sessions/hosts.ts';
 import { moveHold } from '../../adapters/store/sessions/holds.ts';
 import { defaultLimits, nameBytesMax, planPart } from '../../adapters/harness/harness.ts';
 import type { HarnessFollower, HarnessUpdate, HarnessWriting } from '../../adapters/harness/types.ts';
@@ -31,15 +31,21 @@ export class Transcript implements HarnessFollower {
   #calledAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
+  /** Writes that have not ended. */
+  #underWay = 0;
   /** The number of the last line that is known to stand. */
   #last = 0;
   /** Characters of text that another process has written already. */
   #skip = 0;
 
-  constructor(ctx: FlowContext, lease: Lease, mask: Mask) {
+  readonly #leaving: AbortSignal;
+
+  /** `leaving`: the session is this host's no more, or the daemon stops: nothing is waited for without end. */
+  constructor(ctx: FlowContext, lease: Lease, mask: Mask, leaving: AbortSignal) {
     this.#ctx = ctx;
     this.#lease = lease;
     this.#mask = mask;
+    this.#leaving = leaving;
   }
 
   /** Takes one update; waits only where much is waiting to be written. */
@@ -99,6 +105,7 @@ export class Transcript implements HarnessFollower {
     this.#entries = [];
     if (this.progress.isStopped) return;
     const write = this.progress.write(entries.length > 0);
+    this.#underWay += 1;
     const written = this.#writing.then(async () => {
       const { db, runtime } = this.#ctx;
       if (entries.length > 0) {
@@ -109,13 +116,20 @@ export class Transcript implements HarnessFollower {
           againBehind = this.#last;
           return appended;
         };
-        this.#last = (await withRetry(append)) ?? this.#last;
-      } else if (write !== undefined) await withRetry(() => moveHold(db, this.#lease, write));
+        this.#last = (await this.#patiently(append)) ?? this.#last;
+      } else if (write !== undefined) await this.#patiently(() => moveHold(db, this.#lease, write));
       if (write !== undefined) this.progress.written(write);
     });
     // The next write does not fail for this one's sake; whoever awaits this one hears of it.
-    this.#writing = written.catch(() => undefined);
+    this.#writing = written.catch(() => undefined).finally(() => (this.#underWay -= 1));
     await written;
+  }
+
+  /** A database whose disk is full may renew the lease all the while, and take no line: what was said waits for it. */
+  #patiently<T>(work: () => Promise<T>): Promise<T> {
+    const leaseEnd = performance.now() + leaseSeconds * 1_000;
+    const isOver = (): boolean => this.#leaving.aborted && performance.now() > leaseEnd;
+    return withRetry(work, { until: Number.POSITIVE_INFINITY, isOver });
   }
 
   #say(kind: 'text' | 'thought', said: string): void {
@@ -186,6 +200,9 @@ export class Transcript implements HarnessFollower {
 
   #later(): void {
     this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      // What comes while a line waits is put together, until there is so much that whoever brings it waits as well.
+      if (this.#underWay > 0) return this.#later();
       this.#breakPiece();
       if (this.#calls.isDue && performance.now() - this.#calledAt >= limits.callMs) this.#closePiece();
       if (this.#isWhole()) this.progress.whole();
