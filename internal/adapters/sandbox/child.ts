@@ -109,7 +109,8 @@ async function firstProcess(info: Readable): Promise<number | null> {
 export function cannotStart(error: unknown): Fault {
   const { code = 'unknown error' } = error as NodeJS.ErrnoException;
   const hint = code === 'ENOENT' ? ': it or its working directory is not there' : '';
-  return new Fault('unprocessable', 'sandbox-spawn', `The program cannot be started in the sandbox (${code})${hint}`);
+  const message = `The program cannot be started in the sandbox (${code})${hint}`;
+  return new Fault('unprocessable', 'sandbox-spawn', message, { cause: Object.assign(new Error(code), { code }) });
 }
 
 const writeMs = 30_000;

@@ -25,6 +25,7 @@ export { type MountResult, mountRepository } from './mounts.ts';
 export type { MountOptions, MountRequest } from './mount-types.ts';
 export { buildImage, type ImageRequest, runSetup, SetupFailed, type SetupRequest, type StepReport } from './setup.ts';
 export { packPart, restoreParts, type SnapshotPart, snapshotParts } from './snapshot.ts';
+export { cannotStart } from './child.ts';
 export { isSystemPath } from './layout.ts';
 export { Mirrors } from './mirrors.ts';
 export { SetupCache } from './setup-cache.ts';
