@@ -1,5 +1,5 @@
-// Work beside other work: what would hold up everybody else's is done a slice at a time, and what is dear has a budget of so many
-// at once.
+// Work beside other work. What would hold up the event loop is done a slice at a time, and expensive work has a budget of so
+// many at once.
 
 import { setImmediate } from 'node:timers/promises';
 
@@ -10,8 +10,8 @@ const sliceMs = 10;
 export const yieldToEventLoop = (): Promise<void> => setImmediate();
 
 /**
- * Lets everybody else have a whole turn, timers and what has arrived: behind something that has just arrived itself,
- * `yieldToEventLoop` goes on at the end of the same turn.
+ * Lets timers and everything that has arrived run first. `yieldToEventLoop` is not enough for that in a callback of something
+ * that has just arrived: it goes on at the end of the same turn of the loop.
  */
 export async function takeWholeTurn(): Promise<void> {
   await yieldToEventLoop();

@@ -1,5 +1,5 @@
-// The hashes by which contents are known: of files, specs, tokens and objects of git. In one call each, where the runtime's
-// object that is fed and asked costs several times as much for what is short, and leaves the collector something to look after.
+// The hashes by which contents are known: of files, specs, tokens and objects of git. Each is one call of the runtime: its
+// hash objects, which are fed and then asked, cost several times as much for short input, and are garbage afterwards.
 
 import { createHash, hash } from 'node:crypto';
 
@@ -9,7 +9,7 @@ export const sha256 = (data: Uint8Array | string): string => hash('sha256', data
 /** SHA-256 as its 32 bytes; of a text, of its UTF-8. */
 export const sha256Bytes = (data: Uint8Array | string): Buffer => hash('sha256', data, 'buffer');
 
-/** Bytes up to which a copy of them costs less than such an object. */
+/** Up to so many bytes, copying them costs less than a hash object. */
 const copiedMax = 65_536;
 
 /** The id of an object of git: SHA-1 of its type, its length and its bytes, in lower-case hex. */

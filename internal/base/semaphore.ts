@@ -1,8 +1,8 @@
-// How many harnesses start at a time: each takes a processor for about a second, and of too many that start at once none
-// is ready within its time. One that takes much longer waits for somebody, and takes no processor meanwhile: only others of
-// its own owner wait for it.
+// How much work of one kind begins at a time, for work that first takes a processor and may then wait for long, as the start
+// of a harness does: of too many that begin at once none is ready in time. What takes longer than a moment is taken to wait:
+// it gives its place to others, and only work of the same owner still waits for it.
 
-/** What takes longer counts for its owner alone. */
+/** Work that takes longer than this counts for its owner alone. */
 const momentMs = 5_000;
 
 interface Owner {
@@ -10,7 +10,7 @@ interface Owner {
   readonly waiting: (() => void)[];
 }
 
-/** So many of each owner at a time, and as many in all of those that have just begun. */
+/** At most `width` of each owner at a time, and at most `width` in all that have begun within the last moment. */
 export class Semaphore {
   readonly #width: number;
   readonly #momentMs: number;

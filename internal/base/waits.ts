@@ -1,5 +1,5 @@
-// Waits with an end: for what may take longer than whoever asks has time, or than anybody wants it. What was waited for goes on
-// by itself then, and how it ends is nobody's business any more.
+// Waits with an end, for work that may take longer than its caller has time, or than anybody wants it. The work itself goes
+// on then, and a failure of it is not heard any more.
 
 /** What the work gives; undefined where it has not within so many milliseconds. Throws what it throws in that time. */
 export async function within<T>(work: Promise<T>, ms: number): Promise<{ readonly value: T } | undefined> {

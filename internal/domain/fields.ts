@@ -5,7 +5,7 @@ import type { Json, JsonObject } from './json.ts';
 /** The language's raw JSON values, which stand for numbers that a double cannot hold (core/match). */
 const { isRawJSON } = JSON as unknown as { isRawJSON(value: unknown): value is { readonly rawJSON: string } };
 
-/** The year 10000, in milliseconds: a time from there on is none that a row keeps, or that is written with four digits of a year. */
+/** The year 10000, in milliseconds: later times have no year of four digits, and rows keep none. */
 export const endlessMs = Date.UTC(10_000, 0);
 
 /** The object, or an empty one. */
@@ -26,12 +26,12 @@ export function idAt(value: Json | undefined): string | undefined {
 export const listAt = (value: Json | undefined): readonly Json[] =>
   Array.isArray(value) ? (value as readonly Json[]) : [];
 
-/** Leaves out what is undefined, so that a field that does not apply is absent; undefined where nothing is left. */
+/** The entries without those that are undefined: a field that does not apply is absent. */
 export function presentOf(entries: { readonly [key: string]: Json | undefined }): JsonObject {
   return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));
 }
 
-/** As `presentOf`, but undefined where every field is absent. */
+/** As `presentOf`, but undefined where no entry is left. */
 export function presentOrUndefined(entries: { readonly [key: string]: Json | undefined }): JsonObject | undefined {
   const found = presentOf(entries);
   return Object.keys(found).length === 0 ? undefined : found;

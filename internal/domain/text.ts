@@ -13,13 +13,16 @@ export function withoutEnd(text: string, of: string): string {
   return text.slice(0, end);
 }
 
-/** Whether a text is a credential that a header can carry: one that was copied with the end of its line is none. */
+/** Whether a header can carry the text as a credential; one that was copied together with a line break is refused. */
 export const isCredential = (text: unknown): text is string => typeof text === 'string' && /^[\x21-\x7e]+$/.test(text);
 
-/** Whether a text can be kept, and said again as it was said: it has whole characters alone, and no control characters. */
+/** Whether a text can be stored and repeated as it is: it has no half of a surrogate pair and no control character. */
 export const isPlain = (text: string): boolean => text.isWellFormed() && !/\p{Cc}/u.test(text);
 
-/** Length in characters, that is Unicode code points (docs/reference/compile.md#text-and-limits), counted only where it can matter. */
+/**
+ * Whether a text has more characters than `most`, that is Unicode code points (docs/reference/compile.md#text-and-limits).
+ * Counts them only where its length in code units does not tell.
+ */
 export function longerThan(text: string, most: number): boolean {
   if (text.length <= most) return false;
   if (text.length > most * 2) return true;
@@ -28,5 +31,5 @@ export function longerThan(text: string, most: number): boolean {
   return count > most;
 }
 
-/** Whether JSON of the database has room for a text as it is: for NUL and half of a surrogate pair it has none. */
+/** Whether a JSON column of the database can hold the text: it takes no NUL and no half of a surrogate pair. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');

@@ -1,4 +1,5 @@
-// A bell that remembers: what rang between looking and waiting is not missed.
+// Waiting for news without missing any: whoever looks takes a mark first, and what is fired between the look and the wait
+// ends the wait at once.
 
 export class Signal {
   #count = 0;
@@ -9,12 +10,12 @@ export class Signal {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** Take it before looking, and hand it to `after`. */
+  /** To be taken before a look, and given to `after`. */
   mark(): number {
     return this.#count;
   }
 
-  /** Resolves when it has rung since the mark, or after so many milliseconds. */
+  /** Resolves when `fire` was called since the mark, or after so many milliseconds. */
   async after(mark: number, timeoutMs: number): Promise<void> {
     if (this.#count !== mark) return;
     let timer: NodeJS.Timeout | undefined;
