@@ -133,6 +133,7 @@ function configOf(ctx: FlowContext, input: ConnectionInput): JsonObject {
 }
 const isOwnShape = (provider: string): boolean => ['codehost', 'tracker', 'chat'].includes(provider);
 
+/** Seals the credentials of a connection for its project and name; nothing else opens them. */
 export function sealCredentials(ctx: FlowContext, project: ProjectRef, name: string, credentials: object): Sealed {
   const plaintext = Buffer.from(JSON.stringify(credentials), 'utf8');
   const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' as const };

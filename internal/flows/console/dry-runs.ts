@@ -38,6 +38,7 @@ async function goneWith(ctx: FlowContext, projectId: string, agents: readonly st
   ];
 }
 
+/** What goes with an agent. Throws the faults of its deletion. */
 export async function dryDeleteAgent(
   ctx: FlowContext,
   project: ProjectRef,
@@ -49,6 +50,7 @@ export async function dryDeleteAgent(
   return { consequences: [own, ...(await goneWith(ctx, project.id, [name]))] };
 }
 
+/** What lacks a secret that goes. Throws the faults of its deletion. */
 export async function dryDeleteSecret(
   ctx: FlowContext,
   scope: SecretScope,
@@ -89,6 +91,7 @@ export async function dryDeleteSecret(
   };
 }
 
+/** What goes with a repository, or stays and is owned by hand. Throws the faults of its removal. */
 export async function dryRemoveRepository(
   ctx: FlowContext,
   project: ProjectRef,
@@ -116,6 +119,7 @@ export async function dryRemoveRepository(
   return { consequences: [own, ...deleted, ...gone], actions: actions.filter(({ op }) => op !== 'unchanged') };
 }
 
+/** What lacks a connection that goes. Throws the faults of its removal. */
 export async function dryRemoveConnection(ctx: FlowContext, project: ProjectRef, name: string): Promise<DryRun> {
   const row = await checkRemoval(ctx, project, name);
   const { triggers, agents, mounts, repositories, receivers } = await dependentsOfConnection(ctx.db, project.id, row);
@@ -148,6 +152,7 @@ export async function dryRemoveConnection(ctx: FlowContext, project: ProjectRef,
   };
 }
 
+/** What no longer comes in where an endpoint goes. Throws the faults of its deletion. */
 export async function dryDeleteEndpoint(ctx: FlowContext, project: ProjectRef, name: string): Promise<DryRun> {
   const { id, status } = await requireUnused(ctx, ctx.db, project, name);
   const calls = await callsOfEndpoint(ctx.db, project.id, id);
@@ -156,6 +161,7 @@ export async function dryDeleteEndpoint(ctx: FlowContext, project: ProjectRef, n
   return { consequences: [plainConsequence('endpoints', gone, 1), ...(calls === 0 ? [] : [recent])] };
 }
 
+/** What follows where a binding is released. Throws the faults of the release. */
 export async function dryReleaseBinding(ctx: FlowContext, project: ProjectRef, id: string): Promise<DryRun> {
   const found = await bindingById(ctx.db, project.id, id);
   if (found === undefined) throw new Fault('not_found', 'not-found', messagesTable.noBinding);
@@ -178,6 +184,7 @@ export async function dryReleaseBinding(ctx: FlowContext, project: ProjectRef, i
   };
 }
 
+/** What ends with a session. Throws the faults of its archiving. */
 export async function dryArchiveSession(ctx: FlowContext, project: ProjectRef, id: string): Promise<DryRun> {
   const row = await sessionById(ctx.db, project.id, id);
   if (row === undefined) throw new Fault('not_found', 'not-found', messagesTable.noSession);

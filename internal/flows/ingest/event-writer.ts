@@ -208,6 +208,7 @@ function framed({ event, guard }: Waiting): GuardedEvent {
   return { event: raw !== null && raw.length >= framedMin ? { ...event, frame: frameOf(raw) } : event, guard };
 }
 
+/** Too much waits for the database already. */
 export function overloaded(): Fault {
   return new Fault('unavailable', 'overloaded', 'More events arrive than can be recorded; try again.', {
     retryAfterSeconds: 1,

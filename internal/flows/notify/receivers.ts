@@ -35,6 +35,7 @@ export interface ReceiverInput {
 const noReceiver = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 const invalid = (message: string): Fault => new Fault('invalid', 'invalid-body', message);
 
+/** Throws Fault `not_found`. */
 export async function readReceiver(ctx: FlowContext, project: ProjectRef, name: string): Promise<ReceiverRow> {
   const row = await receiverByName(ctx.db, project.id, name);
   if (row === undefined) throw noReceiver();
@@ -150,6 +151,7 @@ export async function changeReceiver(
   });
 }
 
+/** Throws Fault `not_found`. */
 export async function removeReceiver(ctx: FlowContext, project: ProjectRef, actor: Actor, name: string): Promise<void> {
   await ctx.db.tx(async (tx) => {
     if (!(await deleteReceiver(tx, project.id, name))) throw noReceiver();

@@ -58,6 +58,7 @@ export async function countSealed(ctx: FlowContext, tx: Sql, keyVersion: number,
   await countWraps(tx, { version: keyVersion, fingerprint, count });
 }
 
+/** An entry about a secret, in the transaction of what it tells; `detail` never holds a value. */
 export async function auditSecret(
   tx: Sql,
   scope: SecretScope,

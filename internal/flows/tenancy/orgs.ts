@@ -95,6 +95,7 @@ export async function createOrg(
   });
 }
 
+/** Throws Fault `invalid` for a slug that cannot be one, `conflict` for one that is taken, `not_found`. */
 export async function changeOrg(
   ctx: FlowContext,
   actor: Actor,
@@ -119,8 +120,9 @@ export async function changeOrg(
 }
 
 /**
- * Only an empty one: projects are deleted one by one, knowingly. Those that are going hold it up for nobody. Never the one that the installation began with: who
- * administers it administers the installation, and that must not pass to whoever made the next organization.
+ * Deletes an organization without projects: those are deleted one by one, knowingly, and one that is being deleted does not
+ * count. Never the organization that the installation began with: who administers it administers the installation, and that
+ * must not pass to whoever made the next one. Throws Fault `conflict` or `not_found`.
  */
 export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: string; slug: string }): Promise<void> {
   await ctx.db.tx(async (tx) => {
@@ -154,6 +156,7 @@ export async function checkOrgRemoval(ctx: FlowContext, orgId: string): Promise<
   if (await hasProjects(ctx.db, orgId)) throw orgNotEmpty();
 }
 
+/** Throws Fault `invalid` for a slug that cannot be one, `conflict` for one that is taken, `not_found` without the organization. */
 export async function createProject(
   ctx: FlowContext,
   actor: Actor,
@@ -175,6 +178,7 @@ export async function createProject(
   });
 }
 
+/** Also archives and brings back. Throws Fault `invalid`, `conflict` for a slug that is taken, `not_found`. */
 export async function changeProject(
   ctx: FlowContext,
   actor: Actor,
@@ -281,12 +285,14 @@ async function deleteSlice(ctx: FlowContext, projectId: string): Promise<boolean
   return more;
 }
 
+/** Throws Fault `not_found`. */
 export async function readOrg(ctx: FlowContext, orgId: string): Promise<OrgRow> {
   const row = await getOrg(ctx.db, orgId);
   if (row === undefined) throw notVisible();
   return row;
 }
 
+/** Throws Fault `not_found`. */
 export async function readProject(ctx: FlowContext, projectId: string): Promise<ProjectRow> {
   const row = await getProject(ctx.db, projectId);
   if (row === undefined) throw notVisible();

@@ -95,6 +95,7 @@ const commentOf = (comment: JsonObject): JsonObject => ({
   author: presentOf({ id: objectAt(comment['user'])['id'], name: objectAt(comment['user'])['name'] }),
 });
 
+/** An issue with its last fifty comments. */
 export function issueGet(of: TrackerCaller, { issue }: ToolInput<'issue_get'>): Promise<Json> {
   return calling(of, { tool: 'issue_get', write: false }, (tracker, row) =>
     performRead(of.ctx, row, async () => {
@@ -108,6 +109,7 @@ export function issueGet(of: TrackerCaller, { issue }: ToolInput<'issue_get'>): 
   );
 }
 
+/** Issues that the provider finds for a text; `more` where it has more. */
 export function issueSearch(of: TrackerCaller, { query, limit }: ToolInput<'issue_search'>): Promise<Json> {
   return calling(of, { tool: 'issue_search', write: false }, (tracker, row) =>
     performRead(of.ctx, row, async () => {
@@ -129,6 +131,7 @@ function issueIdIn(data: JsonObject): string {
 
 const commentAnswer = (comment: JsonObject): JsonObject => ({ id: comment['id'] ?? null, url: comment['url'] ?? null });
 
+/** Comments on an issue, once for each key. */
 export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'>): Promise<Json> {
   return calling(of, { tool: 'issue_comment', write: true }, (tracker, row) =>
     performSessionWrite(of.ctx, of.caller, {
@@ -241,6 +244,7 @@ async function wantedOf(
   return { issueId, wanted };
 }
 
+/** Changes an issue, once for each key; names are looked up in its team. */
 export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>): Promise<Json> {
   return calling(of, { tool: 'issue_update', write: true }, (tracker, row) =>
     performSessionWrite(of.ctx, of.caller, {

@@ -67,6 +67,7 @@ export async function listConnections(
   return rows;
 }
 
+/** A connection by its name in its project, without its credentials. */
 export async function findConnection(sql: Sql, projectId: string, name: string): Promise<ConnectionRow | undefined> {
   const { rows } = await sql.query<ConnectionRow>(
     `select ${shown} from svc.connections c where c.project_id = $1::uuid and c.name = $2::text`,

@@ -36,6 +36,7 @@ const shown = `a.id, a.org_id as "orgId", o.slug as "orgSlug", a.project_id as "
   a.token_expires_at as "tokenExpiresAt", a.grant_id as "grantId", a.expires_at as "expiresAt"
   from svc.errtrack_attempts a join svc.orgs o on o.id = a.org_id join svc.projects p on p.id = a.project_id`;
 
+/** A new attempt; its state hash is unique. */
 export async function insertAttempt(
   tx: Sql,
   row: Pick<AttemptRow, 'id' | 'orgId' | 'projectId' | 'userId' | 'destinations' | 'expiresAt'> & {
@@ -52,11 +53,13 @@ export async function insertAttempt(
   );
 }
 
+/** An attempt, whatever its state. */
 export async function attemptById(sql: Sql, id: string): Promise<AttemptRow | undefined> {
   const { rows } = await sql.query<AttemptRow>(`select ${shown} where a.id = $1::uuid`, [id]);
   return rows[0];
 }
 
+/** The attempt that a callback belongs to, by the SHA-256 of its `state`. */
 export async function attemptByState(sql: Sql, stateHash: Buffer): Promise<AttemptRow | undefined> {
   const { rows } = await sql.query<AttemptRow>(`select ${shown} where a.state_hash = $1::bytea`, [stateHash]);
   return rows[0];
@@ -175,6 +178,7 @@ export async function lockInstallation(tx: Sql, installationId: string): Promise
   ]);
 }
 
+/** Whether the provider has told that this installation was uninstalled. */
 export async function isUninstalled(sql: Sql, installationId: string): Promise<boolean> {
   const { rows } = await sql.query('select from svc.errtrack_uninstalls where installation_id = $1::uuid', [
     installationId,

@@ -97,6 +97,7 @@ export async function grantOfProvider(sql: Sql, organizationId: string): Promise
   return rows[0];
 }
 
+/** A grant, also a removed one. */
 export async function grantById(sql: Sql, id: string): Promise<GrantRow | undefined> {
   const { rows } = await sql.query<GrantRow>(`select ${shown} where g.id::text = lower($1::text)`, [id]);
   return rows[0];
@@ -111,6 +112,7 @@ export async function holdGrant(tx: Sql, id: string): Promise<boolean> {
   return rows.length === 1;
 }
 
+/** The grant of a provider's installation. */
 export async function grantByInstallation(sql: Sql, installationId: string): Promise<GrantRow | undefined> {
   const { rows } = await sql.query<GrantRow>(`select ${shown} where g.installation_id = $1::uuid`, [installationId]);
   return rows[0];

@@ -30,6 +30,7 @@ const shown = `a.id, a.org_id as "orgId", o.slug as "orgSlug", a.project_id as "
   a.resource, a.scopes, a.redirect_uri as "redirectUri", a.expires_at as "expiresAt", a.exchange_until as "exchangeUntil"
   from svc.oauth_attempts a join svc.orgs o on o.id = a.org_id join svc.projects p on p.id = a.project_id`;
 
+/** A new attempt, with the hash of its `state` and the sealed verifier. */
 export async function insertOauthAttempt(
   tx: Sql,
   row: Omit<OauthAttemptRow, 'orgSlug' | 'projectSlug' | 'state' | 'reason' | 'exchangeUntil'> & {
@@ -61,6 +62,7 @@ export async function insertOauthAttempt(
   );
 }
 
+/** An attempt of a connection. */
 export async function oauthAttemptById(
   sql: Sql,
   connectionId: string,
@@ -73,6 +75,7 @@ export async function oauthAttemptById(
   return rows[0];
 }
 
+/** The attempt that a callback belongs to, by the SHA-256 of its `state`. */
 export async function oauthAttemptByState(sql: Sql, stateHash: Buffer): Promise<OauthAttemptRow | undefined> {
   const { rows } = await sql.query<OauthAttemptRow>(`select ${shown} where a.state_hash = $1::bytea`, [stateHash]);
   return rows[0];

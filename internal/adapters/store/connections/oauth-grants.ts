@@ -26,6 +26,7 @@ const shown = `g.connection_id as "connectionId", g.org_id as "orgId", g.project
   g.token_id as "tokenId", g.generation, g.server, g.client, g.resource, g.scopes, g.wanted_scopes as "wantedScopes",
   g.scope_rounds as "scopeRounds", g.expires_at as "expiresAt", g.refresh_at as "refreshAt" from svc.oauth_grants g`;
 
+/** The grant of a connection, without its tokens. */
 export async function oauthGrantOf(sql: Sql, connectionId: string): Promise<OauthGrantRow | undefined> {
   const { rows } = await sql.query<OauthGrantRow>(`select ${shown} where g.connection_id = $1::uuid`, [connectionId]);
   return rows[0];

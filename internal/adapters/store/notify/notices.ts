@@ -44,6 +44,7 @@ export interface NewNotification {
   readonly receiver: string;
 }
 
+/** Notifications, one for each notice and receiver; one that is there already stays as it is. */
 export async function insertNotifications(tx: Sql, rows: readonly NewNotification[]): Promise<void> {
   if (rows.length === 0) return;
   await tx.query(

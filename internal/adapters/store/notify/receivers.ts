@@ -61,6 +61,7 @@ export async function updateReceiver(tx: Sql, row: ReceiverWrite, now: Date): Pr
   return rows[0];
 }
 
+/** False where there is none of this name. */
 export async function deleteReceiver(tx: Sql, projectId: string, name: string): Promise<boolean> {
   const { rowCount } = await tx.query('delete from svc.receivers where project_id = $1::uuid and name = $2::text', [
     projectId,
@@ -69,6 +70,7 @@ export async function deleteReceiver(tx: Sql, projectId: string, name: string): 
   return rowCount === 1;
 }
 
+/** A receiver of a project, its key as it is sealed. */
 export async function receiverByName(
   sql: Sql,
   projectId: string,

@@ -52,6 +52,7 @@ export async function removeDaemon(sql: Sql, id: string): Promise<void> {
   );
 }
 
+/** The daemons that live, or have not been found dead yet. */
 export async function listDaemons(sql: Sql): Promise<(DaemonRow & { startedAt: Date; beatAt: Date })[]> {
   const { rows } = await sql.query<DaemonRow & { startedAt: Date; beatAt: Date }>(
     `select id, roles, host, pid, worker_ids as "workerIds", started_at as "startedAt", beat_at as "beatAt",

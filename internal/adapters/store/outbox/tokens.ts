@@ -60,6 +60,7 @@ export async function claimMint(
   return rowCount === 1;
 }
 
+/** Keeps a token that this daemon has minted, sealed, for all daemons. */
 export async function keepToken(
   sql: Sql,
   of: TokenRow & { readonly connectionId: string; readonly scope: string; readonly usableUntil: Date },

@@ -197,6 +197,7 @@ export async function latestRunAt(sql: Sql, repositoryId: string, commit: string
   return rows[0];
 }
 
+/** A run of a project. */
 export async function runById(sql: Sql, projectId: string, id: string): Promise<ReconcileRow | undefined> {
   const { rows } = await sql.query<ReconcileRow>(
     `select ${selected} from svc.reconciles where project_id = $1::uuid and id = $2::uuid`,

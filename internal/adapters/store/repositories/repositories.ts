@@ -170,6 +170,7 @@ export async function endQuarantine(tx: Sql, id: string, commit: string, now: Da
   );
 }
 
+/** A repository with what the daemon knows of it. */
 export async function repositoryById(sql: Sql, id: string): Promise<Repository | undefined> {
   const { rows } = await sql.query<Raw>(
     `select ${selected} from ${joined} where r.id = $1::uuid`,
@@ -252,6 +253,7 @@ export async function lockRepositoryNamed(sql: Sql, projectId: string, name: str
   return repository;
 }
 
+/** The same by its name in its project. */
 export async function repositoryByName(sql: Sql, projectId: string, name: string): Promise<Repository | undefined> {
   const { rows } = await sql.query<Raw>(
     `select ${selected} from ${joined} where r.project_id = $1::uuid and r.name = $2::text`,

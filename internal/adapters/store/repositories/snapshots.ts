@@ -53,6 +53,7 @@ export async function insertSnapshot(
   );
 }
 
+/** A snapshot with its files, by blob id. */
 export async function snapshotById(sql: Sql, id: string): Promise<(StoredSnapshot & { id: string }) | undefined> {
   const { rows } = await sql.query<StoredSnapshot & { id: string }>(
     `select id, commit, source, root_tree as "rootTree", svc_tree as "svcTree", has_svc as "hasSvc", entries, absent, tops

@@ -178,6 +178,7 @@ export async function agentFaces(sql: Sql, projectId: string, limit: number) {
   return rows;
 }
 
+/** An agent with its current spec. */
 export async function agentByName(sql: Sql, projectId: string, name: string): Promise<AgentRow | undefined> {
   const { rows } = await sql.query<AgentRow>(
     `select ${selected} from ${from}
@@ -211,6 +212,7 @@ export async function listRevisions(
   return earlyEnd((await sql.query<RevisionRow & Sized>(text, values)).rows);
 }
 
+/** How many agents a project has, of whatever owner. */
 export async function countAgents(sql: Sql, projectId: string): Promise<number> {
   const { rows } = await sql.query<{ n: number }>(
     'select count(*)::int as n from svc.agents where project_id = $1::uuid',

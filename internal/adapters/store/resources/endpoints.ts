@@ -81,6 +81,7 @@ export async function listEndpoints(
   return rows;
 }
 
+/** An endpoint of a project; a reservation whose time has passed is none. */
 export async function endpointByName(
   sql: Sql,
   projectId: string,

@@ -35,6 +35,7 @@ export async function writeSchedules(tx: Sql, projectId: string, schedules: read
   );
 }
 
+/** By their ids; set-wise. */
 export async function deleteSchedules(tx: Sql, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await tx.query('delete from svc.schedules where id = any($1::text[])', [ids]);

@@ -48,6 +48,7 @@ export async function listBindings(sql: Sql, projectId: string, filter: BindingF
   return earlyEnd((await sql.query<BindingRow & Sized>(text, values)).rows);
 }
 
+/** A binding of a project, also a released one. */
 export async function bindingById(sql: Sql, projectId: string, id: string): Promise<BindingRow | undefined> {
   const { rows } = await sql.query<BindingRow>(
     `select ${bindingColumns} from svc.bindings b where b.project_id = $1::uuid and b.id = $2::uuid`,

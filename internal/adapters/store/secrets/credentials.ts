@@ -78,6 +78,7 @@ export async function connectionById(sql: Sql, id: string): Promise<SealedConnec
   return rows[0];
 }
 
+/** A connection by its name in its project, with its credentials as they are sealed. */
 export async function connectionByName(
   sql: Sql,
   projectId: string,

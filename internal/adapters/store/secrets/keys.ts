@@ -225,6 +225,7 @@ export async function openRotation(
   return rows[0] as RotationRow;
 }
 
+/** A rotation of the master key, running or ended. */
 export async function rotationById(sql: Sql, id: string): Promise<RotationRow | undefined> {
   const { rows } = await sql.query<RotationRow>(`select ${rotation} from svc.key_rotations where id = $1::uuid`, [id]);
   return rows[0];
@@ -245,6 +246,7 @@ export async function holdRotation(
   return rowCount === 1;
 }
 
+/** The rotation that began last. */
 export async function lastRotation(sql: Sql): Promise<RotationRow | undefined> {
   const { rows } = await sql.query<RotationRow>(
     `select ${rotation} from svc.key_rotations order by started_at desc, id limit 1`,
@@ -252,6 +254,7 @@ export async function lastRotation(sql: Sql): Promise<RotationRow | undefined> {
   return rows[0];
 }
 
+/** Counts values that a rotation has sealed anew. */
 export async function advanceRotation(tx: Sql, id: string, count: number): Promise<void> {
   await tx.query('update svc.key_rotations set done = done + $2::bigint where id = $1::uuid', [id, count]);
 }

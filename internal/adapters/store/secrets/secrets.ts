@@ -62,6 +62,7 @@ export async function listSecrets(
   return rows;
 }
 
+/** The metadata of a secret of exactly this scope, also of an expired one; never its value. */
 export async function readSecret(
   sql: Sql,
   scope: SecretScope,
@@ -186,6 +187,7 @@ export async function changeSecret(
   await tx.query(`update svc.secrets m set ${sets.join(', ')} where ${inScope} and m.name = $3::text`, values);
 }
 
+/** False where there is none. */
 export async function deleteSecret(tx: Sql, scope: SecretScope, name: string): Promise<boolean> {
   const { rowCount } = await tx.query(`delete from svc.secrets m where ${inScope} and m.name = $3::text`, [
     scope.orgId,

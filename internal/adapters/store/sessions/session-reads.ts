@@ -211,6 +211,7 @@ export type SessionStateRow = Pick<
   'id' | 'state' | 'live' | 'reason' | 'reasonText' | 'engineReason' | 'wire' | 'position' | 'loaded' | 'activeAt'
 >;
 
+/** What a caller has to know of a session before acting on it. */
 export async function sessionState(sql: Sql, projectId: string, id: string): Promise<SessionStateRow | undefined> {
   const { rows } = await sql.query<SessionStateRow>(
     `with ${queueText} select s.id, s.state, s.live, ${waitColumns}, s.active_at as "activeAt" from svc.sessions s

@@ -119,6 +119,7 @@ export async function fileContent(sql: Sql, sessionId: string, path: string): Pr
   return rows[0]?.content;
 }
 
+/** How the clones of a session's mounts differ from what was mounted, as it was kept last, by path. */
 export async function diffsOf(sql: Sql, sessionId: string): Promise<LeftDiff[]> {
   const { rows } = await sql.query<LeftDiff>(
     `select mount_path as "mountPath", repository, ref, commit, diff, truncated, taken_at as "takenAt"

@@ -56,6 +56,7 @@ export async function putPiece(
   );
 }
 
+/** What was kept of a session's files last. */
 export async function snapshotOf(sql: Sql, sessionId: string): Promise<SnapshotRow | undefined> {
   const { rows } = await sql.query<SnapshotRow>(
     `select id, provider, parts, bytes, key_version as "keyVersion", sealed, taken_at as "takenAt",

@@ -213,6 +213,7 @@ export async function askStop(tx: Sql, sessionId: string): Promise<number | unde
   return rows[0]?.number;
 }
 
+/** Whether a person has asked that this turn be stopped. */
 export async function isStopAsked(sql: Sql, turnId: string): Promise<boolean> {
   const { rows } = await sql.query<{ asked: boolean }>(
     'select stop_asked as asked from svc.turns where id = $1::uuid',

@@ -2,6 +2,7 @@
 
 import type { Sql } from '../store.ts';
 
+/** A new grant, by the hashes of its two codes. */
 export async function insertGrant(
   tx: Sql,
   grant: {

@@ -61,6 +61,7 @@ export interface Identity {
   readonly disabled: boolean;
 }
 
+/** The principal that a provider's subject is known as. */
 export async function findIdentity(sql: Sql, issuer: string, subject: string): Promise<Identity | undefined> {
   const { rows } = await sql.query<Identity>(
     `select p.id as "principalId", p.name, p.disabled_at is not null as disabled from svc.external_identities i

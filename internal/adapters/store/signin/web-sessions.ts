@@ -147,6 +147,7 @@ export async function endWebSession(
   return rowCount > 0;
 }
 
+/** A code, by its hash, that opens one browser session. */
 export async function insertHandoff(
   tx: Sql,
   handoff: {

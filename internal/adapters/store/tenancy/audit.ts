@@ -141,6 +141,7 @@ export async function listAudit(
   return earlyEnd((await sql.query<AuditRow & Sized>(text, values)).rows);
 }
 
+/** How many entries pass the filter. */
 export async function countAudit(sql: Sql, scope: AuditScope, filter: AuditFilter): Promise<number> {
   const { rows } = await sql.query<{ n: number }>(`select count(*)::int as n from svc.audit where ${filterSql}`, [
     ...filterValues(scope, filter),

@@ -22,6 +22,7 @@ export async function mayConnect(
   return row.projectRole !== null && projectRoles[row.projectRole].includes('connections:write');
 }
 
+/** What a principal is called, for the audit. */
 export async function principalName(sql: Sql, id: string): Promise<string | undefined> {
   const { rows } = await sql.query<{ name: string }>('select name from svc.principals where id = $1::uuid', [id]);
   return rows[0]?.name;

@@ -61,6 +61,7 @@ export async function ensureUser(tx: Sql, email: string, name: string): Promise<
   return found.rows[0] as PrincipalRow;
 }
 
+/** A new service account; a name that is taken fails the unique index. */
 export async function insertServiceAccount(tx: Sql, orgId: string, name: string): Promise<PrincipalRow> {
   const { rows } = await tx.query<PrincipalRow>(
     `insert into svc.principals as p (kind, org_id, name) values ('service_account', $1::uuid, $2::text) returning ${principalColumns}`,
@@ -69,6 +70,7 @@ export async function insertServiceAccount(tx: Sql, orgId: string, name: string)
   return rows[0] as PrincipalRow;
 }
 
+/** Service accounts of an organization, by name. */
 export async function listServiceAccounts(
   sql: Sql,
   orgId: string,
@@ -83,6 +85,7 @@ export async function listServiceAccounts(
   return rows;
 }
 
+/** A service account of an organization, by name. */
 export async function findServiceAccount(
   sql: Sql,
   orgId: string,
@@ -136,6 +139,7 @@ export async function belongsElsewhere(sql: Sql, principalId: string, orgId: str
   return rowCount > 0;
 }
 
+/** A new token, by its SHA-256. */
 export async function insertToken(
   tx: Sql,
   token: { principalId: string; orgId: string | null; sha256: Buffer; name: string; expiresAt: Date | null },
@@ -180,6 +184,7 @@ export async function listTokens(
   return rows;
 }
 
+/** How many tokens a scope has, revoked and expired ones among them. */
 export async function countTokens(sql: Sql, scope: TokenScope): Promise<number> {
   const { rows } = await sql.query<{ n: number }>(
     `select count(*)::int as n from svc.api_tokens t join svc.principals p on p.id = t.principal_id where ${scopeSql}`,
@@ -188,6 +193,7 @@ export async function countTokens(sql: Sql, scope: TokenScope): Promise<number> 
   return rows[0]?.n ?? 0;
 }
 
+/** A token of a scope, without anything that could be used as one. */
 export async function getToken(sql: Sql, scope: TokenScope, tokenId: string): Promise<TokenRow | undefined> {
   const { rows } = await sql.query<TokenRow>(
     `select ${tokenColumns} from svc.api_tokens t join svc.principals p on p.id = t.principal_id

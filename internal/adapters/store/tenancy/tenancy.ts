@@ -59,6 +59,7 @@ export async function listOrgs(
   return rows;
 }
 
+/** A new organization with its first administrator; a slug that is taken fails the unique index. */
 export async function insertOrg(tx: Sql, org: { slug: string; name: string }, adminId: string): Promise<OrgRow> {
   const { rows } = await tx.query<OrgRow>(
     `with o as (insert into svc.orgs (slug, name) values ($1::text, $2::text) returning *),
@@ -69,10 +70,12 @@ export async function insertOrg(tx: Sql, org: { slug: string; name: string }, ad
   return rows[0] as OrgRow;
 }
 
+/** An organization, also one that is being deleted. */
 export async function getOrg(sql: Sql, orgId: string): Promise<OrgRow | undefined> {
   return (await sql.query<OrgRow>(`select ${orgColumns} from svc.orgs o where o.id = $1::uuid`, [orgId])).rows[0];
 }
 
+/** Changes what is given; undefined where the organization is gone, or on its way. */
 export async function updateOrg(
   tx: Sql,
   orgId: string,
@@ -87,8 +90,8 @@ export async function updateOrg(
 }
 
 /**
- * False when the organization still has projects that somebody can find, or is deleted already, and nothing is deleted. Waits for projects that are
- * being made. What it is found and entered by goes at once, its name is free; its own row goes with its last project.
+ * False, and nothing is deleted, where the organization has a project that somebody can find, or is deleted already. Waits for
+ * projects that are being made. Its name is free at once; its own row goes with its last project.
  */
 export async function deleteEmptyOrg(tx: Sql, orgId: string): Promise<boolean> {
   await tx.query('select from svc.orgs where id = $1::uuid for update', [orgId]);
@@ -169,6 +172,7 @@ export async function insertProject(
   return rows[0];
 }
 
+/** A project, also one that is being deleted. */
 export async function getProject(sql: Sql, projectId: string): Promise<ProjectRow | undefined> {
   return (
     await sql.query<ProjectRow>(`select ${projectColumns} from svc.projects j where j.id = $1::uuid`, [projectId])
@@ -184,6 +188,7 @@ export interface ProjectChange {
   readonly notify?: boolean;
 }
 
+/** Changes what is given; undefined where the project is gone, or on its way. */
 export async function updateProject(
   tx: Sql,
   projectId: string,
@@ -257,6 +262,7 @@ export async function listMembers(
   return rows;
 }
 
+/** A member with its role. */
 export async function findMember(
   sql: Sql,
   membership: Membership,
@@ -287,6 +293,7 @@ export async function changeMember(
   return rows[0];
 }
 
+/** Makes a member, or changes its role: given by hand, whatever groups give. */
 export async function putMember(
   tx: Sql,
   membership: Membership,
@@ -355,8 +362,7 @@ export async function countOrgAdmins(tx: Sql, orgId: string): Promise<number> {
   return rows[0]?.n ?? 0;
 }
 
-// svc.projects: what the environments of its sessions may ask for and reach.
-
+/** What the environments of a project's sessions may reach, and may ask for, is on its row in svc.projects too. */
 export interface ProjectNetwork {
   readonly allow: readonly string[];
 }
