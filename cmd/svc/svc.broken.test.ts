@@ -71,7 +71,7 @@ test('there are a hundred cases, each with a name of its own', () => {
 });
 
 if (process.env['SVC_UPDATE'] === '1') {
-  test('what is told is written', async () => {
+  test('the words of every case are written to the golden file', async () => {
     const texts: string[] = [];
     for (const one of cases) texts.push(`=== ${one.name}\n${(await said(one)).stderr}`);
     await writeFile(join(directory, 'told.txt'), texts.join('\n'));

@@ -47,7 +47,7 @@ test('over HTTP they stand behind a tilde, and a tilde of their own is not there
   assert.equal((await daemon.api('GET', 'P/agents/~...')).status, 404);
 });
 
-test('on pages', async () => {
+test('agents whose names are dots are opened by the links of the pages', async () => {
   const browser = await startBrowser();
   try {
     const context = await browser.open();
@@ -69,7 +69,7 @@ test('on pages', async () => {
   }
 });
 
-test('by the command line', async () => {
+test('agents whose names are dots are shown and deleted by the command line', async () => {
   for (const name of names) {
     assert.match(await svc('agent', 'show', name), /harness-a/);
     assert.match(await svc('endpoint', 'show', name), /webhook-endpoints/);

@@ -14,7 +14,7 @@ import {
   takes,
 } from './attempt.ts';
 
-test('the table of states', () => {
+test('a setup attempt goes from state to state as this table says', () => {
   assert.equal(
     printTable(),
     `awaiting_authorization: callback → exchanging, cancel → cancelled, expire → expired
@@ -117,7 +117,7 @@ test('a selection names intended projects and visible ones, each pair once', () 
   assert.equal(selection([hidden], ['p'], choices), 'a recipient names no project that is visible');
 });
 
-test('ids and slugs', () => {
+test('an id of the provider is a plain number that its type holds, and a slug holds no path', () => {
   for (const id of ['1', '9007199254740993', '9223372036854775807']) assert.ok(isProviderId(id), id);
   for (const id of ['', '0', '01', '1.0', ' 1', '12345678901234567890', 1, null])
     assert.ok(!isProviderId(id), String(id));

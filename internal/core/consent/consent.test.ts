@@ -15,7 +15,7 @@ import {
   unionOf,
 } from './consent.ts';
 
-test('the tables of states', () => {
+test('an attempt and a grant go from state to state as these tables say', () => {
   assert.equal(
     printTables(),
     `awaiting_authorization: claim → exchanging, refused → failed, cancel → cancelled, expire → expired
@@ -79,7 +79,7 @@ test('a step up is the union, ends where it would change nothing, and after two 
   assert.equal(stepUp(grant, []), null);
 });
 
-test('challenges', () => {
+test('a bearer challenge gives its error, scopes and metadata address; another scheme, or one that comes late, gives none', () => {
   const header = 'Bearer realm="x", error="insufficient_scope", scope="a b", resource_metadata="https://r.example/m"';
   assert.deepEqual(challengeOf(header), {
     error: 'insufficient_scope',

@@ -255,7 +255,7 @@ test('what has no file comes before what has one, whatever that is called', () =
   }
 });
 
-test('a message is cut', () => {
+test('a message of a diagnostic is cut to 4,096 characters', () => {
   const [printed] = printDiagnostics([finding('a', 0, 1, { message: 'm'.repeat(5_000) })], () => 'x');
   assert.equal(printed?.message.length, 4_096);
 });

@@ -57,7 +57,7 @@ test('a migration lets the release before go on: it expands or contracts, and ho
   assert.deepEqual(found, []);
 });
 
-test('what does not is seen', () => {
+test('a migration that would hold up the release before, or do more than one thing, is found', () => {
   const wrong = [
     'create index a on svc.events (key);',
     'create unique index if not exists a on svc.sessions (id);',
