@@ -1,5 +1,6 @@
-// What every flow is given: the database, the clock and its kin, configuration, metrics, and whoever acts.
-// Wired once in cmd/svcd; an owner of a further capability adds it here as a field. Holds no logic of its own.
+// What every flow is given: the database, the clock and other inputs from outside (`Runtime`), the configuration, metrics,
+// the ports of this daemon, and who acts. Wired once in cmd/svcd; a room that brings a further capability adds it here as a
+// field. Holds no logic of its own.
 
 import type { InstallationReceiver } from '../base/config/notification-settings.ts';
 import type { Config } from '../base/config/config.ts';
@@ -24,11 +25,11 @@ import type {
 
 export type { ProjectRef } from '../domain/project.ts';
 
-/** How writes go out; here and not among the other ports, since a reader is given the context. */
+/** How writes go out. Here and not in ports.ts, because a reader is given the context, which names those. */
 export interface OutboxPorts {
-  /** By a call's `provider`: looks once whether a step arrived. It may throw: then nobody knows. */
+  /** By a call's `provider`: looks once whether a step arrived at it. Where the look throws, that stays unknown. */
   readonly readers: { readonly [provider: string]: (ctx: FlowContext, step: SoughtStep) => Promise<Found> };
-  /** How far apart writes to one installation of a code host go out. */
+  /** The least time between two writes to one installation of a code host. */
   readonly writeSpacingMs?: number;
   /** Where code hosts answer whose connection does not say so. */
   readonly codehostApiUrl?: string;
@@ -58,9 +59,12 @@ export interface FlowContext {
   readonly baseUrl: string;
   /** What reads repositories and compiles them; absent in tests that need none of it. */
   readonly sync?: SyncPorts;
-  /** What matches stored events again for a run that has applied; absent in tests that need none of it. */
+  /**
+   * Matches stored events again after a run has applied, to tell what it changed for them; absent in tests that need none of
+   * it.
+   */
   readonly impacts?: { offer(run: string, sides: ImpactSides): void };
-  /** What there is to choose from; absent in tests that need none of it. */
+  /** The models, presets and tools that agents may name; absent in tests that need none of it. */
   readonly catalog?: CatalogPorts;
   /** What opens sealed values; absent in tests that need none of it. */
   readonly sealing?: SealingPorts;
@@ -76,13 +80,13 @@ export interface FlowContext {
   readonly egress?: EgressRoutes;
   /** What runs sessions; absent in a daemon without the role `session`. */
   readonly host?: HostPorts;
-  /** The code host's checks; absent: nobody outside is told of them. */
+  /** Tells the code host of checks; absent: it is told of none. */
   readonly checks?: CheckPort;
-  /** Who finds writes again, by provider; absent in tests that send nothing. */
+  /** How writes go out and are found again; absent in tests that send nothing. */
   readonly outbox?: OutboxPorts;
 }
 
-/** Ports that this daemon was wired with. Throws where it was wired without. */
+/** The ports, which this daemon has to have been wired with: throws where it was not, which is our bug. */
 function wired<T>(ports: T | undefined, name: string): T {
   if (ports === undefined) throw new Error(`this daemon was wired without ${name}`);
   return ports;
@@ -104,6 +108,6 @@ export interface Actor {
   readonly id: string | null;
   readonly name: string;
   readonly requestId?: string;
-  /** Why, in its own words; `detail.reason` of what it leaves in the audit. */
+  /** Why, in the actor's own words: `detail.reason` of its audit entries. */
   readonly reason?: string;
 }

@@ -43,7 +43,7 @@ export interface Preset {
 
 /** Which tools a harness has asked for the list of: its first prompt waits for all of them. */
 export interface ToolListings {
-  /** A harness of the session is being started: from now on it is heard what it lists. The answer forgets all of it. */
+  /** To be called before a harness of the session starts: from then on its listings are kept. The answer forgets them. */
   expect(sessionId: string): () => void;
   /** Said by the tool server when a session's harness has listed an alias. */
   listed(sessionId: string, alias: string): void;
@@ -85,21 +85,24 @@ export interface SandboxPlace {
   write(path: string, content: Uint8Array): Promise<void>;
   /** Runs a program beside its harness. */
   exec(request: ExecRequest): AsyncIterable<ExecLine>;
-  /** How long none has run beside it. */
+  /** How long no program of a person has run in it, in milliseconds. */
   restsForMs(): number;
 }
 
 export interface HostPorts {
-  /** Where the sandboxes of this daemon lie: its data directory by an id of its own, for others may have the same path, and its path. */
+  /**
+   * Names the place of this daemon's sandboxes: an id of its data directory, since others may have the same path, and that
+   * path.
+   */
   readonly home: string;
   /** Where other daemons of the installation reach this one: `http://host:port`. */
   readonly address: string;
   /**
-   * Tried when they are first needed, once, and again where an engine did not answer: that is an EngineError, which waits.
-   * Without a name the provider of SVC_SANDBOX.
+   * Opens a provider of sandboxes, the one of SVC_SANDBOX without a name. It is tried once, when it is first needed, and
+   * again only where an engine did not answer (EngineError).
    */
   sandboxes(name?: SandboxName): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }>;
-  /** Those that presets name, beside the default. */
+  /** Providers that presets name, beside the default. */
   readonly providers: readonly SandboxName[];
   /** Throws Fault where its root file system is not there. */
   preset(name: string): Promise<Preset>;
@@ -116,22 +119,22 @@ export interface HostPorts {
   readonly places: Map<string, SandboxPlace>;
   /** Standard input of programs that people run in them, by session and program. */
   readonly inputs: Map<string, PassThrough>;
-  /** Of a preset, else of the machine; without a preset also the program that only some preset has. */
+  /** A harness's program: the preset's, else the machine's. Without a preset, also one that only some preset has. */
   program(harness: Harness, preset?: Preset): Promise<HarnessProgram>;
   /** PATH in which programs of the host are found. */
   readonly path: string;
   /** Sessions that this daemon runs at a time. */
   readonly maxSessions: number;
-  /** Of one project, in the whole installation; undefined: any number. */
+  /** Sessions of one project that run at a time in the whole installation; undefined: any number. */
   readonly perProject: number | undefined;
-  /** A session has rested so long before its place may be asked back. */
+  /** How long a session has to have rested before its place may be given to another. */
   readonly unloadAfterMs: number;
   /** A turn that takes longer is ended. */
   readonly turnMs: number;
   /** Harnesses that it starts at a time. */
   readonly startsAtOnce: number;
-  /** Runs sandboxes without a network of their own where they can be. */
+  /** Whether sandboxes reach nothing but their model and tools, where that is possible. */
   readonly fenced: boolean;
-  /** What they reach at most, as hosts; with it they are fenced too. */
+  /** Hosts that sandboxes reach at most; given, sandboxes are fenced too. */
   readonly allow: readonly string[] | undefined;
 }

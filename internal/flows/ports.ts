@@ -71,7 +71,7 @@ export interface SyncPorts {
     input: Pick<CompileInput, 'bundle' | 'root' | 'context' | 'templates' | 'origins'>,
     projectId: string,
   ): Promise<CompileOutput & { readonly size?: number }>;
-  /** Somebody is about to compile: what takes time to start starts now. */
+  /** Starts a compiler where none runs: whoever reads files now is about to compile them. */
   warmCompiler(): void;
   /** Last answers of `compile`, by repository. */
   readonly compiled: CompiledAnswers;
@@ -80,11 +80,14 @@ export interface SyncPorts {
     specifiers: readonly string[],
     options: { readonly lock?: TemplateLock; readonly secret: (name: string) => Promise<string | undefined> },
   ): Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
-  /** The vendor/model slugs of the provider that takes any; undefined where it cannot be asked. Absent: nobody is. */
+  /**
+   * The vendor/model slugs that the provider lists which accepts any; undefined where it cannot be asked. Absent: it is not
+   * asked.
+   */
   readonly listedSlugs?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
-  /** Runs a read when this process has a connection to spare, of its whole budget and of the host's. */
+  /** Runs a read of a source when there is room: in this process, and at the source's host. */
   readonly limited: Limiter;
-  /** Runs an apply when this process has room for one more, of the project's and in all. */
+  /** Runs an apply when there is room: in this process, and for the project. */
   readonly applying: Limiter;
   /** One read of a source has so many seconds in all. */
   readonly readSeconds: number;
@@ -111,21 +114,24 @@ export interface Credential {
   /** SHA-256, for tokens. */
   readonly digest: Buffer;
   readonly guard: SecretGuard;
-  /** In milliseconds: a use from then on leaves an entry in the audit first, so it reads anew. */
+  /**
+   * Until when, in milliseconds of the clock, a use leaves no further entry in the audit. From then on the secret is read
+   * anew, which leaves one.
+   */
   readonly notedUntil: number;
 }
 export interface CredentialCache {
-  /** What was read a short while ago; holds only where its guard does. */
+  /** What was read within the last seconds. To be believed only where its guard still holds. */
   known(key: string, now: Date): Credential | undefined;
-  /** By a call of `load` that starts after this; calls of one key share them. */
+  /** Reads anew: by a call of `load` that begins after this call. Calls for one key share it. */
   read(key: string, load: () => Promise<Credential | undefined>): Promise<Credential | undefined>;
 }
 
-/** Who routes in this process. */
+/** The part of this process that routes, as intake tells it of new events. */
 export interface RecordHearer {
   /** After the commit: a project has events to be routed. `ids`: which, where all of them are known. */
   recorded(projectId: string, ids?: readonly string[]): void;
-  /** These are being recorded at this moment, and may never be: `recorded` follows where they are. */
+  /** These are being recorded at this moment, and may fail to be; `recorded` follows where they were. */
   recording(projectId: string, ids: readonly string[]): void;
 }
 
@@ -143,11 +149,11 @@ export interface IngestPorts {
    * does not hold, and nothing was recorded.
    */
   record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined>;
-  /** True where intake has to leave a job behind for its events: they are routed, and not by this process itself. */
+  /** True where intake has to add a job for its events: the installation routes, but this process does not. */
   needsJob(): boolean;
   /** Says after a commit that a project has events to be routed, and which, to whoever routes in this process. */
   recorded(projectId: string, ids?: readonly string[]): void;
-  /** Hears that; one at a time. The answer stops it. */
+  /** Has `recorded` told to this hearer, of which there is one at a time; the answer ends that. */
   onRecorded(hearer: RecordHearer): () => void;
   /** Whether parsed bodies are kept here: this process routes. */
   keepsBodies(): boolean;
@@ -160,19 +166,23 @@ export interface IngestPorts {
    * room back. Throws Fault `unavailable` where there is none.
    */
   admit(bytes: number | undefined): () => void;
-  /** Makes room for all that a body of the ordinary size may be beyond what was counted for one that announced nothing. */
+  /**
+   * Makes room for the rest of a body that announced no length, up to the ordinary size; `admit` counted only a part for it.
+   */
   admitRest(): () => void;
   /**
-   * Waits for room for a body that is larger than the ordinary, with others of its project behind those of others; the rest as
-   * `admit`. `giveUp`: has one that is slow to come, and that others wait for, come no further; false where it is there.
+   * Waits for room for a body over the ordinary size; otherwise as `admit`. Projects take turns. `giveUp` ends the reading of
+   * a body that comes slowly while others wait; it answers false where the body has come already.
    */
   admitLarge(bytes: number, projectId?: string, giveUp?: (why: Fault) => boolean): Promise<() => void>;
-  /** Waits for the one turn in which such a body is read; the answer ends it. Throws Fault `unavailable`. */
+  /**
+   * Waits for its turn to be read: such bodies are read one at a time. The answer ends the turn. Throws Fault `unavailable`.
+   */
   largeTurn(projectId: string): Promise<() => void>;
   stop(): Promise<void>;
 }
 
-/** How a call of a session to its model went, by what the provider answered: the word that counts on a failed turn. */
+/** How a session's call to its model ended, by what the provider answered. Why a turn failed is decided by this first. */
 export interface ModelCallEnd {
   readonly at: Date;
   /** What the harness got; 200 also for an answer that broke off or told a failure in its stream. */
@@ -193,11 +203,11 @@ export interface ModelRouteRequest {
   readonly spender: Spender;
   /** With the harness's defaults filled in. */
   readonly model: ModelSpec;
-  /** Of the spec that the session was started with; those that the agent has now go before them. */
+  /** Caps of the spec that the session was started with; where the agent is there, its present caps hold instead. */
   readonly caps?: SpendCaps;
   /** Also listens on a unix socket of this path, for a sandbox without a network; it takes this session's calls alone. */
   readonly socketPath?: string;
-  /** Of the sandbox's way in an earlier process, as `keyed` gave it; a new one otherwise. */
+  /** The token that the sandbox was given by an earlier process (`keyed`); absent: a new one is made. */
   readonly token?: string | undefined;
   readonly onEvent?: (event: ModelEvent) => void;
 }
@@ -224,7 +234,7 @@ export interface ModelRoute {
 }
 /** The gateway that sessions call their models through: made once per daemon that has the role `session`. */
 export interface ModelRoutes {
-  /** Enters first what a host that is gone left in flight for this session. */
+  /** Opens a session's way. Calls that a host left in flight when it died are entered in the ledger first. */
   open(request: ModelRouteRequest): Promise<ModelRoute>;
   /** Why a session may not be launched or go on, null where it may; `refusal` is there where a cap is reached. */
   check(

@@ -13,13 +13,13 @@ import { type Wakeup, wakeupOf } from './listen.ts';
 import { Abandoned, NoAnswer, NoConnection, Refusals } from './no-answer.ts';
 
 export interface Lane {
-  /** Of all connections, those that this kind of work may have at once. */
+  /** How many of the connections this kind of work may have at once. */
   readonly max: number;
-  /** For the place at the gate and the connection, in milliseconds. */
+  /** How long it waits to be let in and for a connection, in milliseconds. */
   readonly waitMs: number;
-  /** For each answer of the server, in milliseconds; the place at the gate counts too. */
+  /** How long it waits for each answer of the server, in milliseconds, less what it waited to be let in. */
   readonly answerMs: number;
-  /** It asks often, of itself, and rests in between: no connection is opened for what waits a moment, or kept for it. */
+  /** For loops that ask often and rest in between: no connection is opened, or kept, so that they wait less. */
   readonly isPatient?: true;
 }
 
@@ -28,24 +28,25 @@ export interface PoolOptions {
   readonly log: Logger;
   /** Connections at once. */
   readonly max: number;
-  /** Whether a connection on which this went wrong serves the next. */
+  /** Whether a connection can be used again after this error. */
   readonly isFit: (error: unknown) => boolean;
   /** Ends a statement that its caller has given up; absent: the server's own time limit does. */
   readonly cancel?: (backend: number) => void;
-  /** Resolves when the server has answered somebody else; asked while a patient statement is waited for and all is quiet. */
+  /** Asks the server something over another connection: so it is known to answer while a patient statement takes long. */
   readonly probe?: () => Promise<unknown>;
-  /** Is given whom triggers want to have woken, once what they stood in has committed. */
+  /** Told of the wake-ups that triggers asked for, once their transaction has committed. */
   readonly onTells?: (tells: readonly Wakeup[]) => void;
 }
 
-/** The least time that an answer is given. */
+/** An answer is waited for at least this long, however long its caller has waited before. */
 const leastMs = 250;
-/** Of patience that was spent, for each millisecond in which nothing is waited for. */
+/** For each millisecond in which nothing is waited for, so many that were waited are forgotten. */
 const comesBack = 4;
 
 /**
- * How long somebody has lately waited for what did not come. Whoever asks for several things has one patience for all of
- * them; it soon comes back while nothing is waited for, so that what was done outside meanwhile can be kept.
+ * How long one caller has waited for the database lately. A caller that asks for several things, one after the other, has one
+ * limit for all of them. While it does not wait, what it waited is soon forgotten, so that what it did outside meanwhile can
+ * still be stored.
  */
 export class Waited {
   #ms = 0;
@@ -57,7 +58,7 @@ export class Waited {
     return this.#waiting > 0 ? this.#ms + sinceMs : Math.max(0, this.#ms - comesBack * sinceMs);
   }
 
-  /** What is waited for at one time counts once. */
+  /** Counts the time of a wait; waits at the same time count once. */
   async during<T>(wait: () => Promise<T>): Promise<T> {
     this.#set(this.ms, 1);
     try {
@@ -112,14 +113,14 @@ export class Pool {
   readonly #pool: pg.Pool;
   /** In the order of asking. No set, which would hold who has left: see `Roster`. */
   readonly #waiting: Waiting[] = [];
-  /** Of those, who is not patient. */
+  /** How many of those are not patient. */
   #hurried = 0;
   readonly #refusals = new Refusals();
   readonly #busy = new Map<Lane, number>();
-  /** As many as are wanted at once, as far as is known. */
+  /** How many connections may be used at once now: as many as were wanted lately. */
   #open = 1;
   #active = 0;
-  /** Of the active, who is not patient; and the most of them lately. */
+  /** How many of the active are not patient, and the most of them since the last look. */
   #wanted = 0;
   #peak = 0;
   #answeredAt = performance.now();
@@ -142,7 +143,7 @@ export class Pool {
     this.#shrinking.unref();
   }
 
-  /** Who waits at the gate and is not patient. */
+  /** How many wait to be let in and are not patient. */
   waiting(): number {
     return this.#hurried;
   }
@@ -159,7 +160,7 @@ export class Pool {
     this.#refusals.abandon();
   }
 
-  /** Who has waited for so long waits no more, unless it is patient. */
+  /** Whoever has waited `ms` and is not patient gets NoAnswer. */
   refuseLate(ms: number): void {
     this.#refusals.refuseLate(ms);
   }
@@ -215,7 +216,7 @@ export class Pool {
     try {
       return await batch.done;
     } catch (error) {
-      // The parser of answers is no place that tells anybody anything.
+      // The stack of the parser of answers tells nobody where the statement came from.
       if (error instanceof Error) Error.captureStackTrace(error);
       throw error;
     }
@@ -331,7 +332,7 @@ export class Pool {
       this.#answeredAt = performance.now();
       return connected.value;
     } catch (error) {
-      // It may come late: then it is nobody's.
+      // It may still come, when nobody waits for it any more: then it goes back to the pool.
       connecting.then(
         (late) => late.release(),
         () => undefined,
