@@ -52,7 +52,10 @@ import { Stops } from './stops.ts';
 const learnMs = 10_000;
 /** A machine that is off by so much should be set right: its log is. */
 const tellOffMs = 2_000;
-/** How long a daemon that stops waits for a database that says nothing, and for an answer that another's lock may hold up: first, and in all. */
+/**
+ * How long a daemon that stops waits for a database that says nothing, and for an answer that another's lock may hold up:
+ * first, and in all.
+ */
 const databaseMs = { look: 500, silent: 5_000, first: 8_000, all: 20_000 } as const;
 /** From then on for a part of the time that is left, however many wait one behind the other, and at least for so long. */
 const answersLeft = { part: 1 / 4, leastMs: 200 } as const;

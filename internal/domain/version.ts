@@ -1,5 +1,6 @@
 // Changes that are asked for on condition: a caller that has read a thing says which version of it, and is refused where the
-// thing has changed since (docs/reference/http-api.md#versions). Held against the row under its lock, so that of two such changes one is made.
+// thing has changed since (docs/reference/http-api.md#versions). Held against the row under its lock, so that of two such
+// changes one is made.
 
 import { Fault } from './fault.ts';
 

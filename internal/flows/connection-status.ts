@@ -1,5 +1,6 @@
-// The status of a connection: changed in one transaction with the entry, the lifecycle event (docs/reference/connections.md#connections) and
-// the syncs that follow from it. A status that it has already is no change and leaves nothing.
+// The status of a connection: changed in one transaction with the entry, the lifecycle event
+// (docs/reference/connections.md#connections) and the syncs that follow from it. A status that it has already is no change
+// and leaves nothing.
 
 import { setConnectionStatus } from '../adapters/store/connections/connections.ts';
 import { enqueueRouting, recordEvent } from '../adapters/store/events/events.ts';

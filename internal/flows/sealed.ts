@@ -12,7 +12,10 @@ import { Fault } from '../domain/fault.ts';
 import { messageOf } from '../domain/messages.ts';
 import { type FlowContext, type ProjectRef, sealingOf } from './context.ts';
 
-/** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint, model calls. */
+/**
+ * What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook
+ * endpoint, model calls.
+ */
 export interface SecretReader {
   readonly kind: 'repository' | 'templates' | 'probe' | 'endpoint' | 'model' | 'tool';
   readonly name: string;

@@ -1,7 +1,7 @@
-// Pages of docs/reference that tables make: the command line, the HTTP API, the configuration, the keys and payloads of events, the
-// fields of agent documents, the codes of diagnostics. Each is text from the table that the program itself runs on, so that a page cannot say anything
-// else; `make reference` writes them, and a test says when one is stale. What a table cannot say stands in the pages
-// beside them, written by hand.
+// Pages of docs/reference that tables make: the command line, the HTTP API, the configuration, the keys and payloads of
+// events, the fields of agent documents, the codes of diagnostics. Each is text from the table that the program itself runs
+// on, so that a page cannot say anything else; `make reference` writes them, and a test says when one is stale. What a table
+// cannot say stands in the pages beside them, written by hand.
 
 import { jsonSchema } from '../../schemas/json-schema.ts';
 import { diagnosticCodes } from '../domain/codes.ts';

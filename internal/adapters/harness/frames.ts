@@ -49,7 +49,10 @@ interface FrameStart {
 
 const newline = 0x0a;
 const sampleCharsMax = 120;
-/** Bytes of a line from which on what it takes to read it goes in several turns of the event loop: its looking at, its characters, its values. */
+/**
+ * Bytes of a line from which on what it takes to read it goes in several turns of the event loop: its looking at, its
+ * characters, its values.
+ */
 const largeLine = 1_048_576;
 /**
  * Lists and objects inside each other: what is deeper by some thousands throws at whatever follows it by calls, such as the

@@ -265,7 +265,10 @@ export interface Limits {
   /** After the program exited: how long its last output is waited for, since a child may hold the pipe open. */
   readonly drainMs: number;
   readonly maxFrameBytes: number;
-  /** Members, elements, objects and lists of one message: parsing one of that size, each under a name of its own, takes a tenth of a second. */
+  /**
+   * Members, elements, objects and lists of one message: parsing one of that size, each under a name of its own, takes a
+   * tenth of a second.
+   */
   readonly maxFrameValues: number;
   /** Updates that the listener has not taken yet; more of them stop the reading of the program's output. */
   readonly maxPendingUpdates: number;

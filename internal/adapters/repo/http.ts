@@ -1,6 +1,6 @@
-// One git server over HTTP, the only user of undici here: where to connect (private-network rule, proxy, own
-// certificates), as whom (Basic, one refresh), how long (headers, idle, whole), and where to when it has moved
-// (redirects of the discovery request alone, without credentials elsewhere). Statuses become conditions. Above that: which refs, which objects.
+// One git server over HTTP, the only user of undici here: where to connect (private-network rule, proxy, own certificates),
+// as whom (Basic, one refresh), how long (headers, idle, whole), and where to when it has moved (redirects of the discovery
+// request alone, without credentials elsewhere). Statuses become conditions. Above that: which refs, which objects.
 
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';

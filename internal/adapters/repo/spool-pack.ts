@@ -48,7 +48,10 @@ export class SpoolPack {
     this.#index = index;
   }
 
-  /** Takes in a pack; `signal` bounds all work on it. The file is unlinked before the first byte is written. Throws `corrupt`, `too-large`. */
+  /**
+   * Takes in a pack; `signal` bounds all work on it. The file is unlinked before the first byte is written. Throws `corrupt`,
+   * `too-large`.
+   */
   static async take(
     chunks: AsyncIterable<Buffer>,
     directory: string,

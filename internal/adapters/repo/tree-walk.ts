@@ -148,8 +148,9 @@ export function rebuildTrees(entries: readonly SnapshotEntry[], svcTree: string)
   return build(top) === svcTree ? trees : null;
 }
 
-// Files of the repository that lie outside `.svc/` and that an import or a `file:` names (docs/reference/repositories.md#files-outside): found by
-// walking the trees to them, level by level and all at once, never past a link.
+// Files of the repository that lie outside `.svc/` and that an import or a `file:` names
+// (docs/reference/repositories.md#files-outside): found by walking the trees to them, level by level and all at once, never
+// past a link.
 
 export interface OutsideWalk {
   /** The files, and the links (or submodules) that stood in the way of one. */

@@ -14,7 +14,10 @@ export type { SandboxCommand } from '../../base/config/sandbox-command.ts';
 const prefix = 'SVC_ENV_';
 const removeMs = 60_000;
 
-/** `find` gives the full path of a program, or null. Throws Fault `unprocessable` where a template cannot be used, or a program is missing. */
+/**
+ * `find` gives the full path of a program, or null. Throws Fault `unprocessable` where a template cannot be used, or a
+ * program is missing.
+ */
 export async function commandKind(
   command: SandboxCommand,
   host: HostEnvironment,

@@ -60,7 +60,10 @@ const Section = v.strictObject({
   presets: v.optional(mapOf(Name, Preset), {}),
   /** Where mounts without a connection are cloned from: `<base>/<owner>/<name>.git`; default the code host. */
   gitBaseUrl: v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(isHttpAddress, 'not an http or https address'))),
-  /** Home and work of sessions that are not loaded, for another daemon: at most so many megabytes each, packed (0: none), and so many days. */
+  /**
+   * Home and work of sessions that are not loaded, for another daemon: at most so many megabytes each, packed (0: none), and
+   * so many days.
+   */
   snapshots: v.optional(
     v.strictObject({
       maxMB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(10_240)), 256),

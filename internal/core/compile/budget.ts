@@ -1,5 +1,6 @@
 // What one compile may spend on joining files that are each within their own bounds: counted in values merged, substituted
-// and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache (docs/reference/compile.md#yaml).
+// and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache
+// (docs/reference/compile.md#yaml).
 
 import type { Node } from '../source/node.ts';
 import { documentWorkMax, treeWorkMax } from './limits.ts';

@@ -265,7 +265,10 @@ function readBody(
   };
 }
 
-/** `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key (docs/reference/compile.md#output). */
+/**
+ * `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key
+ * (docs/reference/compile.md#output).
+ */
 function checkReplace(check: Check, root: MapRef): 'auto' | undefined {
   const replace = optional(check, root, 'replace', reading(agentFields.replace));
   const at = field(root, 'replace');
@@ -312,7 +315,10 @@ function canonical(body: Body, names: Names): AgentSpec {
 
 const spendCapPattern = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
 
-/** The canonical text of a spend cap: no leading zeros, no trailing ones in the fraction (docs/reference/compile.md#text-and-limits); null where it is none. */
+/**
+ * The canonical text of a spend cap: no leading zeros, no trailing ones in the fraction
+ * (docs/reference/compile.md#text-and-limits); null where it is none.
+ */
 export function canonicalCap(written: string): string | null {
   const found = spendCapPattern.exec(written);
   if (found === null) return null;

@@ -1,4 +1,5 @@
-// Bounds on what compile builds from files that are each within their own bounds (docs/reference/compile.md#imports, docs/reference/compile.md#yaml).
+// Bounds on what compile builds from files that are each within their own bounds (docs/reference/compile.md#imports,
+// docs/reference/compile.md#yaml).
 
 /** Nested imports below an agent document. */
 export const importDepthMax = 100;
@@ -16,7 +17,10 @@ export const listItemsMax = 10_000;
 export const findingsMax = 200;
 /** Diagnostics of one compile; the rest is counted. */
 export const diagnosticsMax = 2_000;
-/** Size of the agent files with an error of their own that one compile reads: reading them takes the time that a tree has, and gives no agent. */
+/**
+ * Size of the agent files with an error of their own that one compile reads: reading them takes the time that a tree has, and
+ * gives no agent.
+ */
 export const brokenBytesMax = 4 * 1024 * 1024;
 /** Work of joining one document with its imports, and of a whole tree; counted in values, see budget.ts. */
 export const documentWorkMax = 1_000_000;

@@ -114,7 +114,10 @@ const rules: ReadonlyMap<string, Rule | undefined> = new Map(
   Object.entries(agentFields).map(([field, { merge }]) => [field, classes[merge]]),
 );
 
-/** Merges one layer over another, which the merging may use up where it made it; what cannot be merged is reported and the overlay stands. */
+/**
+ * Merges one layer over another, which the merging may use up where it made it; what cannot be merged is reported and the
+ * overlay stands.
+ */
 export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, report: (finding: Finding) => void): Layer {
   if (base.entries.size === 0 && base.pending.size === 0) return overlay;
   const entries = merging.ownMap(base.entries);

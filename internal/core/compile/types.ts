@@ -27,7 +27,10 @@ export interface CompileInput {
   readonly origins?: 'all' | readonly string[];
   /** The tree came along with the question, and may never be seen again: of a large one nothing is kept. */
   readonly isSent?: boolean;
-  /** Told behind each agent file that was compiled anew how many bytes it has: what was made on the way to its resources is not needed any more. */
+  /**
+   * Told behind each agent file that was compiled anew how many bytes it has: what was made on the way to its resources is
+   * not needed any more.
+   */
   readonly passed?: (bytes: number) => void;
 }
 
@@ -57,8 +60,9 @@ export interface CompileOutput {
   readonly outside?: readonly string[];
   /**
    * Where the parts stand that only an apply can check, so that its diagnostics have a line too: for each Agent `''`,
-   * `identity`, `env.<NAME>`, `model.id` and its like where they are slugs, `tools.<alias>`, `triggers[n]` and its `event`, `connection`, `endpoint`, `auth`, `cron`; for
-   * each Environment and Identity `''`, `env.<NAME>`, `resources.cpuCount`, `resources.memoryMB`, `avatar` and `avatar.sha256`. A part without a place takes that of its parent.
+   * `identity`, `env.<NAME>`, `model.id` and its like where they are slugs, `tools.<alias>`, `triggers[n]` and its `event`,
+   * `connection`, `endpoint`, `auth`, `cron`; for each Environment and Identity `''`, `env.<NAME>`, `resources.cpuCount`,
+   * `resources.memoryMB`, `avatar` and `avatar.sha256`. A part without a place takes that of its parent.
    */
   readonly places?: Places;
   /** By agent, where `CompileInput.origins` asked for them; of agents without an error. */

@@ -46,8 +46,9 @@ function lintPayload(trigger: LintTrigger, paths: Suggestions): Finding[] {
 export { lintFallbacks } from './routes.ts';
 export { belongsOf } from './root-keys.ts';
 
-// Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }` (docs/reference/compile.md#mounts),
-// so that a token which begins with anything else never resolves and the session is refused.
+// Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }`
+// (docs/reference/compile.md#mounts), so that a token which begins with anything else never resolves and the session is
+// refused.
 
 export interface LintRef {
   readonly ref: string;

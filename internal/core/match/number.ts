@@ -17,8 +17,8 @@ const raw = JSON as unknown as {
 const suspect = /(?:^|[:,[])\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
 
 /**
- * Parses JSON text, keeping every number that a double cannot hold, or does not print as it came, as its digits. Throws the parser's SyntaxError, or a
- * RangeError on text nested too deeply: whoever takes a body from outside answers 400 to both.
+ * Parses JSON text, keeping every number that a double cannot hold, or does not print as it came, as its digits. Throws the
+ * parser's SyntaxError, or a RangeError on text nested too deeply: whoever takes a body from outside answers 400 to both.
  */
 export function readPayload(text: string): Json {
   const plain = JSON.parse(text) as Json;

@@ -1,5 +1,6 @@
-// What the rules that need stored state share: lookups over it, built once per plan, and diagnostics, each at the place that compile recorded for its part of the
-// resource, else at the nearest enclosing part that has one, else at the document that made the resource.
+// What the rules that need stored state share: lookups over it, built once per plan, and diagnostics, each at the place that
+// compile recorded for its part of the resource, else at the nearest enclosing part that has one, else at the document that
+// made the resource.
 
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type {
@@ -152,7 +153,10 @@ export function toDiagnostic(desired: Placed, problem: ResourceProblem): Diagnos
   };
 }
 
-/** The order of every list of diagnostics: file, line, column (docs/reference/compile.md#output), then code and message; repeats are kept once. */
+/**
+ * The order of every list of diagnostics: file, line, column (docs/reference/compile.md#output), then code and message;
+ * repeats are kept once.
+ */
 export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const sorted = diagnostics.toSorted(
     (a, b) =>

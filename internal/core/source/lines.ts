@@ -34,7 +34,10 @@ export class LineStarts {
     return { line: low + 1, column: clamped - (this.#starts[low] ?? 0) + 1 };
   }
 
-  /** The line of the text that these are of, without its end, cut to `maxLength` units, and such that any store takes it: no NUL, no half pair. */
+  /**
+   * The line of the text that these are of, without its end, cut to `maxLength` units, and such that any store takes it: no
+   * NUL, no half pair.
+   */
   line(text: string, line: number, maxLength: number): string {
     const start = this.#starts[line - 1] ?? text.length;
     const end = this.#starts[line] ?? text.length + 1;

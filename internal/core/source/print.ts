@@ -58,7 +58,8 @@ class Hidden {
 
 /**
  * Turns findings into diagnostics: offsets become lines and columns in `textOf(file)`, sorted by file, line, column
- * (docs/reference/compile.md#output), and of several with one place, code and mistake one is kept (docs/reference/compile.md#files). What has no file comes first.
+ * (docs/reference/compile.md#output), and of several with one place, code and mistake one is kept
+ * (docs/reference/compile.md#files). What has no file comes first.
  */
 export function printDiagnostics(
   findings: readonly Finding[],

@@ -33,8 +33,9 @@ const namePattern = /^\s*\$([A-Za-z_][A-Za-z0-9_]*)\s*$/;
 const markPattern = /\}\}|\{\{/g;
 
 /**
- * Replaces every `{{ $name }}` whose name is in `scope`; white space inside the braces is free (docs/reference/compile.md#variables). Values are
- * not read again for tokens (docs/reference/compile.md#variables). A token that is unknown, malformed or not closed stays and is a problem.
+ * Replaces every `{{ $name }}` whose name is in `scope`; white space inside the braces is free
+ * (docs/reference/compile.md#variables). Values are not read again for tokens (docs/reference/compile.md#variables). A token
+ * that is unknown, malformed or not closed stays and is a problem.
  */
 export function substituteVariables(text: string, scope: ReadonlyMap<string, string>): Substitution {
   const problems: VariableProblem[] = [];

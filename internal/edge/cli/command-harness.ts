@@ -1,5 +1,5 @@
-// `svc harness list` and `svc harness install` (docs/reference/cli.md, docs/reference/sessions.md#harnesses): on this machine, for the daemon that uses
-// the same data directory. No server is asked.
+// `svc harness list` and `svc harness install` (docs/reference/cli.md, docs/reference/sessions.md#harnesses): on this
+// machine, for the daemon that uses the same data directory. No server is asked.
 
 import {
   HarnessInstallError,

@@ -43,8 +43,8 @@ export async function readContexts(path: string): Promise<Contexts> {
 export const writeContexts = (path: string, value: Contexts): Promise<void> => replaceFile(path, value);
 
 /**
- * A file of tokens, for its owner alone; throws Refusal where it cannot be written. Written beside and moved into place: a reader, and whoever comes after an end in the
- * middle, sees the file before or after.
+ * A file of tokens, for its owner alone; throws Refusal where it cannot be written. Written beside and moved into place: a
+ * reader, and whoever comes after an end in the middle, sees the file before or after.
  */
 export async function replaceFile(path: string, value: object): Promise<void> {
   const beside = `${path}.${process.pid}`;

@@ -7,7 +7,10 @@ import type { Call } from './types.ts';
 /** In place of what svcd may be told of its database elsewhere: it is not asked, and what would be lacking lacks nothing here. */
 const unasked = { SVC_DATABASE_URL: 'postgres://unasked', SVC_MASTER_KEY_FILE: 'unasked' };
 
-/** Of the daemon's settings only the data directory, the file (`file` in place of SVC_CONFIG), and the variables `also`; the rest may be wrong here without harm. */
+/**
+ * Of the daemon's settings only the data directory, the file (`file` in place of SVC_CONFIG), and the variables `also`; the
+ * rest may be wrong here without harm.
+ */
 export function localConfig(call: Pick<Call, 'io' | 'global'>, also: readonly string[] = [], file?: string): Config {
   const { env, cwd, home } = call.io;
   const given = call.global('data-dir');

@@ -1,7 +1,7 @@
-// The job runner: graphile-worker over the table of tasks (docs/adr/0006-jobs-through-a-lost-database.md). Keeps this daemon's heartbeat, hands back the
-// jobs of daemons that died, parks what cannot succeed with a visible reason, and comes back when the database was away.
-// Decides nothing about the work itself: a task does. Uses neither batch delays nor named queues, whose failure modes
-// strand jobs.
+// The job runner: graphile-worker over the table of tasks (docs/adr/0006-jobs-through-a-lost-database.md). Keeps this
+// daemon's heartbeat, hands back the jobs of daemons that died, parks what cannot succeed with a visible reason, and comes
+// back when the database was away. Decides nothing about the work itself: a task does. Uses neither batch delays nor named
+// queues, whose failure modes strand jobs.
 
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';

@@ -1,7 +1,7 @@
 // Connections to providers: made with credentials that are sealed and never shown, listed, removed
-// (docs/reference/connections.md#connections). Decides what a connection is called to authors, what its removal means for triggers, and which repositories look
-// again. It holds the lock of the project, so that no apply resolves a trigger against a connection that is going. It
-// never talks to a provider.
+// (docs/reference/connections.md#connections). Decides what a connection is called to authors, what its removal means for
+// triggers, and which repositories look again. It holds the lock of the project, so that no apply resolves a trigger against
+// a connection that is going. It never talks to a provider.
 
 import type { ConnectionInput } from '../../../schemas/connection.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';

@@ -61,9 +61,9 @@ async function optionsOf(sql: Sql, project: ProjectRef): Promise<readonly Connec
 }
 
 /**
- * Makes a project's selection what is given, or `all` that the grant sees; nothing disconnects it. Throws Fault `forbidden`, `not_found` for a grant
- * that the organization does not have, `invalid` for ids outside its recorded visibility, `conflict` where its name is
- * another connection's.
+ * Makes a project's selection what is given, or `all` that the grant sees; nothing disconnects it. Throws Fault `forbidden`,
+ * `not_found` for a grant that the organization does not have, `invalid` for ids outside its recorded visibility, `conflict`
+ * where its name is another connection's.
  */
 export async function updateSelection(
   ctx: FlowContext,

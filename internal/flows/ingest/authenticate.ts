@@ -1,5 +1,6 @@
-// Who may post to a webhook endpoint (docs/reference/webhook-endpoints.md#authentication): a signature over the bytes as they came, or a token.
-// Shapes are checked before anything is compared, comparisons take constant time, and an empty secret opens nothing.
+// Who may post to a webhook endpoint (docs/reference/webhook-endpoints.md#authentication): a signature over the bytes as they
+// came, or a token. Shapes are checked before anything is compared, comparisons take constant time, and an empty secret opens
+// nothing.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { sha256Bytes } from '../../base/hash.ts';

@@ -72,8 +72,9 @@ export class EventWriter {
   }
 
   /**
-   * Records one event; resolves after its commit, to undefined where its guard does not hold. Throws Fault `unavailable` where the queue is full or the database
-   * cannot be reached (then the outcome is unknown), Fault `not_found` where its project is gone.
+   * Records one event; resolves after its commit, to undefined where its guard does not hold. Throws Fault `unavailable`
+   * where the queue is full or the database cannot be reached (then the outcome is unknown), Fault `not_found` where its
+   * project is gone.
    */
   record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined> {
     if (this.full()) throw overloaded();

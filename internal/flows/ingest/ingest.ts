@@ -1,6 +1,7 @@
-// The door of intake: what arrives from outside becomes one recorded event, whatever is sent again (docs/reference/webhook-endpoints.md#requests;
-// docs/reference/webhook-endpoints.md#answers, docs/reference/connections.md#intakes). It proves the sender over the raw bytes before anything is parsed, and answers only after
-// the commit. A push asks for the syncs of the repositories that follow its branch in the transaction that records it.
+// The door of intake: what arrives from outside becomes one recorded event, whatever is sent again
+// (docs/reference/webhook-endpoints.md#requests; docs/reference/webhook-endpoints.md#answers,
+// docs/reference/connections.md#intakes). It proves the sender over the raw bytes before anything is parsed, and answers only
+// after the commit. A push asks for the syncs of the repositories that follow its branch in the transaction that records it.
 // It routes nothing, and believes nothing a push says about commits: the server is asked.
 
 export { deliveryBytesMax, reserveBodyBytes } from './body-bytes.ts';

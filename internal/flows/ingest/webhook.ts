@@ -1,5 +1,6 @@
-// A delivery to a webhook endpoint (docs/reference/webhook-endpoints.md#requests; docs/reference/webhook-endpoints.md#answers): who sent it, what it is called, whether
-// it has been here before. In this order: endpoint, proof over the raw bytes, body, record.
+// A delivery to a webhook endpoint (docs/reference/webhook-endpoints.md#requests;
+// docs/reference/webhook-endpoints.md#answers): who sent it, what it is called, whether it has been here before. In this
+// order: endpoint, proof over the raw bytes, body, record.
 
 import { signatureHeader } from '../../../schemas/api/endpoints.ts';
 import { logRejected, logUnreadable } from './rejected.ts';

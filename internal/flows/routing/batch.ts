@@ -69,8 +69,8 @@ export interface BatchOptions {
 }
 
 /**
- * Routes the waiting events of a project that a transaction begins with, up to `limit`; undefined where another daemon has it. Throws what went wrong, then
- * nothing was written.
+ * Routes the waiting events of a project that a transaction begins with, up to `limit`; undefined where another daemon has
+ * it. Throws what went wrong, then nothing was written.
  */
 export async function routeBatch(
   ctx: FlowContext,

@@ -1,5 +1,6 @@
-// The hidden marker `<!-- svc:v=1 session=<id> agent=<name> -->` (docs/reference/routing.md#attributions): it ties a session to the target of
-// the event that brings it, where the text was written by the service's own app or bot. Anybody else's counts for nothing.
+// The hidden marker `<!-- svc:v=1 session=<id> agent=<name> -->` (docs/reference/routing.md#attributions): it ties a session
+// to the target of the event that brings it, where the text was written by the service's own app or bot. Anybody else's
+// counts for nothing.
 
 import { connectionsByIds } from '../../adapters/store/connections/connections.ts';
 import { type LiveSession, sessionsNamed } from '../../adapters/store/routing/routing.ts';

@@ -1,7 +1,7 @@
-// Routes the projects that it is woken for, one batch of each at a time: many that are quiet in one transaction, any other
-// in one of its own. Whoever has more goes to the back of the queue, and one place is kept for those who have waited least,
-// so that no backlog is waited for. A project that another daemon has is passed by and looked at again. A batch that cannot be written is halved until the event that is to blame stands
-// alone; that one is failed with its reason, and the others go on. What is nobody's fault is tried again.
+// Routes the projects that it is woken for, a batch of each at a time: many quiet ones in one transaction, any other in one
+// of its own. Whoever has more goes to the back of the queue, and one place is kept for projects without a backlog. A project
+// that another daemon has is passed by and looked at again. A batch that cannot be written is halved until the event that is
+// to blame stands alone: that one is failed with its reason. What is nobody's fault is tried again.
 
 import { errorCode } from '../../adapters/store/store.ts';
 import { settleEvents } from '../../adapters/store/events/event-routes.ts';

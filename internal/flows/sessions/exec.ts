@@ -19,8 +19,8 @@ const keyOf = (sessionId: string, program: string): string => `${sessionId}/${pr
 
 /**
  * The lines of its output, then one with its exit code, which is 255 with a `message` where the session runs on no daemon
- * that is reached; one of another daemon is handed on to it. With `hasInput` the first line has the `id` that `execInput` takes. Throws Fault `not_found`, and
- * `conflict` where the session has ended.
+ * that is reached; one of another daemon is handed on to it. With `hasInput` the first line has the `id` that `execInput`
+ * takes. Throws Fault `not_found`, and `conflict` where the session has ended.
  */
 export async function execInSession(
   ctx: FlowContext,

@@ -43,9 +43,10 @@ export interface NewSession extends SessionInsert {
 }
 
 /**
- * Makes queued sessions with their claims and their first message. Before it comes what a session that failed in the slot
- * has left, also where it is not the platform that fills the slot again, and so does what that one held. A slot or thread that a live session has already is
- * a unique violation (23505): whoever wants to know before reads `session_claims` under the same lock.
+ * Makes queued sessions with their claims and their first message. Before it comes what a session that failed in the slot has
+ * left, also where it is not the platform that fills the slot again, and so does what that one held. A slot or thread that a
+ * live session has already is a unique violation (23505): whoever wants to know before reads `session_claims` under the same
+ * lock.
  */
 export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: readonly NewSession[]): Promise<void> {
   const now = ctx.runtime.now();

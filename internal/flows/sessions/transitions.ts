@@ -1,5 +1,5 @@
-// The event of a binding's transition (docs/reference/routing.md#attributions, docs/reference/routing.md#bindings): recorded in the transaction that makes it, itself
-// pending and routable. Its target is the session whose binding changed.
+// The event of a binding's transition (docs/reference/routing.md#attributions, docs/reference/routing.md#bindings): recorded
+// in the transaction that makes it, itself pending and routable. Its target is the session whose binding changed.
 
 import { recordInRouting } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';

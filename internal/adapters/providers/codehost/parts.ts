@@ -120,8 +120,9 @@ export function issueOf(value: JsonObject, body: JsonObject): JsonObject {
   });
 }
 
-// A video is attached as its bare address, which may stand within a sentence. Links follow each other without a space, so that each is looked at no further
-// than an address goes: anybody may write a comment, and to its end from each of them is quadratic.
+// A video is attached as its bare address, which may stand within a sentence. Links follow each other without a space, so
+// that each is looked at no further than an address goes: anybody may write a comment, and to its end from each of them is
+// quadratic.
 const linkShape =
   /\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]{1,1992})\)|<(?:img|video)[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"|(?<=(?:^|\s)[(*_~]{0,2})(https?:\/\/[^\s<>()]+)/g;
 const attachmentShape = /\/user-attachments\/(assets|files)\/|^https:\/\/(private-)?user-images\.|\/files\/\d+\//;

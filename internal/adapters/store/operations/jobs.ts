@@ -1,6 +1,6 @@
-// svc.daemons, and what we read of the job runner's own tables. A daemon that is silent for 15 s is dead, and so is one
-// that is silent for 6 s and has no connection left: its row goes, and the jobs that its workers held run again. A job that has used up its attempts stays where it is, with its reason,
-// until a person acts.
+// svc.daemons, and what we read of the job runner's own tables. A daemon that is silent for 15 s is dead, and so is one that
+// is silent for 6 s and has no connection left: its row goes, and the jobs that its workers held run again. A job that has
+// used up its attempts stays where it is, with its reason, until a person acts.
 
 import type { ProcessIdentity } from '../../../base/process-identity.ts';
 import type { Sql } from '../store.ts';

@@ -1,6 +1,7 @@
-// svc.calls: calls to the outside. Invariants: a write stands as `sending` before anything is sent; of one session and
-// key, and of a project's own calls and key, at most one call is not refused (calls_once, calls_loose_once); whoever
-// settles a row names itself, so that a daemon which was taken for dead changes nothing any more; a settled row changes once more at most, from `unknown` to `done`.
+// svc.calls: calls to the outside. Invariants: a write stands as `sending` before anything is sent; of one session and key,
+// and of a project's own calls and key, at most one call is not refused (calls_once, calls_loose_once); whoever settles a row
+// names itself, so that a daemon which was taken for dead changes nothing any more; a settled row changes once more at most,
+// from `unknown` to `done`.
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { isOfConnection } from '../../../domain/outside.ts';

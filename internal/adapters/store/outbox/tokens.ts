@@ -21,8 +21,8 @@ export async function readToken(sql: Sql, connectionId: string, scope: string): 
 }
 
 /**
- * The token of a scope, where its connection may be asked for these resources now and none of them was refused last. Both in one statement: every call of a
- * session asks them.
+ * The token of a scope, where its connection may be asked for these resources now and none of them was refused last. Both in
+ * one statement: every call of a session asks them.
  */
 export async function readReadyToken(
   sql: Sql,

@@ -208,7 +208,10 @@ export async function wishForgotten(sql: Sql, forSeconds: number): Promise<void>
   );
 }
 
-/** Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. One that is removed meanwhile is looked at no more. */
+/**
+ * Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. One that is
+ * removed meanwhile is looked at no more.
+ */
 export async function pollIn(sql: Sql, repositoryId: string, afterMs: number): Promise<void> {
   await sql.query(
     `insert into svc.repository_polls as p (repository_id, next_at)

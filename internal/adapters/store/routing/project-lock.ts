@@ -1,8 +1,9 @@
 // Waiting for a project. Whatever changes a project's world holds its routing lock (routing.ts), and whatever changes its
 // agents, endpoints, connections or who owns them holds its apply lock: applies of one project, and whatever else changes
-// what they plan against, happen one after the other. Here is how one comes to either without harm to others. Within a daemon those who want a project stand in a queue in memory, so that a project never
-// takes more than one connection; the first of them tries the lock, and only `waitersMax` at once wait inside the
-// database, each within its time limit. Who has waited for `waitMs` is told `busy`, and has changed nothing.
+// what they plan against, happen one after the other. Here is how one comes to either without harm to others. Within a daemon
+// those who want a project stand in a queue in memory, so that a project never takes more than one connection; the first of
+// them tries the lock, and only `waitersMax` at once wait inside the database, each within its time limit. Who has waited for
+// `waitMs` is told `busy`, and has changed nothing.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../../domain/fault.ts';

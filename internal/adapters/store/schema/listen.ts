@@ -158,9 +158,10 @@ export class ListenHub {
 }
 
 // Wake-ups on their way out. A NOTIFY holds a lock of the whole cluster until its transaction is on disk, so that what many
-// sessions write would be committed one after another. Triggers therefore tell the connection whom to wake (migration
-// 0046), and this process notifies after the commit, in a transaction of its own: the first at once, whatever comes soon
-// after it together, once an interval and channel, those of several channels in one statement. A wake-up that is lost costs delay only: polling is the truth.
+// sessions write would be committed one after another. Triggers therefore tell the connection whom to wake (migration 0046),
+// and this process notifies after the commit, in a transaction of its own: the first at once, whatever comes soon after it
+// together, once an interval and channel, those of several channels in one statement. A wake-up that is lost costs delay
+// only: polling is the truth.
 
 export interface Wakeup {
   readonly channel: string;

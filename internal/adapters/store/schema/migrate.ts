@@ -50,7 +50,8 @@ interface MigrateOptions {
 /**
  * Migrates, and answers with the names that it applied. Throws Fault `unavailable` with code `database-newer` where the
  * database holds a migration that this code does not know, `database-version` below PostgreSQL 15, `database-encoding` where
- * it cannot hold every text, `database-datestyle` where it shows times in no ISO style, `restore-unfinished` where a restore has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
+ * it cannot hold every text, `database-datestyle` where it shows times in no ISO style, `restore-unfinished` where a restore
+ * has begun and not ended. `restored`: the migrations of a backup that is put back, and no others.
  */
 export async function migrate(
   url: string,

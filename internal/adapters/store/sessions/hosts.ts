@@ -1,9 +1,9 @@
 // Sessions as a host sees them. A host holds a session by a lease: `leased_by`, an epoch that every claim raises, and a row
 // of svc.session_leases, which says until when: it is all that a renewal writes. `lease_until` of the session is infinite
-// then; a finite one is a lease of its own kind, see the migration. Invariant: a state that only a running process can be in (provisioning to interrupting) stands with a
-// lease, and every write of a host names its epoch, so that one which was taken for dead changes nothing any more. A
-// lease that lapses makes the session `suspended`, its turn `lost`, and what was in flight pending again: it goes in
-// once more, and says so.
+// then; a finite one is a lease of its own kind, see the migration. Invariant: a state that only a running process can be in
+// (provisioning to interrupting) stands with a lease, and every write of a host names its epoch, so that one which was taken
+// for dead changes nothing any more. A lease that lapses makes the session `suspended`, its turn `lost`, and what was in
+// flight pending again: it goes in once more, and says so.
 
 import type { EngineReason } from '../../../domain/sandbox.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';

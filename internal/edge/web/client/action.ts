@@ -103,7 +103,10 @@ export function Entry(props: { readonly children: Content }): Markup {
   return html`<form onSubmit=${press} autocomplete="off">${props.children}</form>`;
 }
 
-/** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
+/**
+ * A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the
+ * focus. Says nothing of success: the page shows what is so by then.
+ */
 export function Action(props: ActionProps): Markup {
   const [error, setError] = useState<unknown>(undefined);
   const { asking, ask, close, confirmed } = useQuestion(props.run, setError);
