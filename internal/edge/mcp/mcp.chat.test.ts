@@ -191,7 +191,8 @@ describe('chat tools', () => {
     const at = (name: string) => `http://${sim.host}/files/${name}`;
     sim.files.set('/files/plan.txt', { bytes: Buffer.from('the plan'), type: 'text/plain' });
     sim.files.set('/files/bare', { bytes: Buffer.from('bare'), type: 'constructor' });
-    const files = ['plan.txt', 'hidden.txt', 'bare'].map((name, index) => ({
+    sim.files.set('/files/page.txt', { bytes: Buffer.from('<html>'), type: 'Text/HTML ; charset=utf-8' });
+    const files = ['plan.txt', 'hidden.txt', 'bare', 'page.txt'].map((name, index) => ({
       id: `F${index}`,
       name,
       url_private: at(name),
@@ -210,7 +211,7 @@ describe('chat tools', () => {
       exec: () => assert.fail(),
       restsForMs: () => 0,
     });
-    const [plan, hidden, bare, other] = await read();
+    const [plan, hidden, bare, page, other] = await read();
     assert.match(plan?.path ?? '', /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-plan\.txt$/);
     assert.match(bare?.path ?? '', /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-bare$/);
     assert.deepEqual(
@@ -221,6 +222,7 @@ describe('chat tools', () => {
       ],
     );
     assert.deepEqual([hidden?.path, hidden?.code], [undefined, 'permission-missing']);
+    assert.deepEqual([page?.path, page?.code], [undefined, 'permission-missing']);
     assert.deepEqual([other?.path, other?.code], [undefined, undefined]);
     assert.equal((await read())[0]?.path, plan?.path);
     assert.equal(written.size, 2);

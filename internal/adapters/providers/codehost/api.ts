@@ -292,6 +292,10 @@ function judgeGraphql(request: ApiRequest, { json, headers }: Shown): void {
   throw outsideFault(found?.[2] ?? 'refused', found?.[1] ?? 'the code host refused it');
 }
 
+/** In lower case, without its parameters. */
+const mimeTypeOf = (header: string | string[] | undefined): string =>
+  (String(header ?? 'application/octet-stream').split(';')[0] ?? '').trim().toLowerCase();
+
 /**
  * Fetches what a signed address names, without any credential. Undefined: it redirects further, to `location`. Throws
  * Fault.
@@ -320,7 +324,7 @@ export async function fetchSigned(
       throw outsideFault('provider-unavailable', `the address answered with ${statusCode}`);
     }
     const bytes = await boundedBytes(body, of.mostBytes);
-    return { bytes, mimeType: String(headers['content-type'] ?? 'application/octet-stream').split(';')[0] ?? '' };
+    return { bytes, mimeType: mimeTypeOf(headers['content-type']) };
   } catch (error) {
     if (error instanceof Fault) throw error;
     if (error instanceof AnswerTooLarge) throw tooLarge();
