@@ -14,6 +14,7 @@ import {
   type SweepResult,
 } from '../../adapters/store/repositories/snapshots.ts';
 import {
+  bringPollsForward,
   claimDue,
   type DueRepository,
   ensurePolls,
@@ -276,10 +277,26 @@ export async function pollTurn(
   return { begun: due.length, more: due.length === limit && limit > 0 };
 }
 
+/** By less no clock is set back: that is how exactly it is known. */
+const setBackMs = 1_000;
+/** When a daemon last kept its polls. */
+const keptAt = new WeakMap<object, Date>();
+
+/** Where the clock was set back, or may have been while nobody looked, repositories are looked at by the clock as it is. */
+async function followClock({ db, runtime }: FlowContext, resyncSeconds: number): Promise<void> {
+  const now = runtime.now();
+  const before = keptAt.get(runtime);
+  keptAt.set(runtime, now);
+  if (before !== undefined && now.getTime() > before.getTime() - setBackMs) return;
+  const repositories = await bringPollsForward(db, resyncSeconds);
+  if (repositories > 0) runtime.log.warn({ repositories }, 'repo.clock_set_back');
+}
+
 /** Makes missing poll rows, and tells the metrics how things stand. */
 export async function keepPolls(ctx: FlowContext): Promise<void> {
   const { db, metrics } = ctx;
   await ensurePolls(db);
+  await followClock(ctx, syncPortsOf(ctx).resyncSeconds);
   metrics.gauge('svc_repo_polls_due', 'Repositories that are due for a look').set(await pollsDue(db));
   const gauge = metrics.gauge('svc_repo_conditions', 'Repositories by the condition of their source', ['condition']);
   gauge.reset();

@@ -82,6 +82,29 @@ export async function staggerPolls(sql: Sql, all: boolean): Promise<void> {
   );
 }
 
+/**
+ * Goes by the clock as it is: what is due later than it can be by that was put off while the clock was ahead. A back-off is kept,
+ * as long as one may be. Answers with how many repositories there were.
+ */
+export async function bringPollsForward(sql: Sql, resyncSeconds: number): Promise<number> {
+  const { rowCount } = await sql.query(
+    `with ahead as (
+       select p.repository_id,
+              p.next_at > now() + make_interval(secs => r.interval_seconds * 1.05 + 1)
+                and not coalesce(s.retry_at between now() and now() + interval '1 hour', false) as is_late
+         from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
+         left join svc.repository_states s on s.repository_id = p.repository_id
+     )
+     update svc.repository_polls p set next_at = case when ahead.is_late then now() else p.next_at end,
+            resync_at = least(p.resync_at, now() + make_interval(secs => $1::float8))
+       from ahead where p.repository_id = ahead.repository_id
+        and (ahead.is_late or p.resync_at > now() + make_interval(secs => $1::float8))`,
+    [resyncSeconds],
+  );
+  await sql.query(`delete from svc.host_pauses where retry_at > now() + interval '1 hour'`);
+  return rowCount;
+}
+
 export interface Claim {
   readonly daemonId: string;
   readonly limit: number;
