@@ -2,7 +2,7 @@
 // A path is only followed through directories that are no links, since a session may have put links anywhere.
 
 import { lstat, mkdir, readdir, readFile, realpath, rename, writeFile, chmod } from 'node:fs/promises';
-import { join, normalize } from 'node:path/posix';
+import { dirname, join, normalize } from 'node:path/posix';
 import { sha256 } from '../../base/hash.ts';
 import { Fault } from '../../domain/fault.ts';
 import { removeTree } from '../../base/remove-tree.ts';
@@ -18,6 +18,12 @@ export const fencedRun = '/run/svc/sockets';
 const idPattern = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
 /** Of the kernel, less the terminating zero: Linux takes four more than the others. */
 const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
+
+/** As of a device that has gone: whoever lost it gets it back, or makes it. */
+const lost = (directory: string): Error =>
+  Object.assign(new Error(`${directory} is not there any more: has the disk of the data directory gone?`), {
+    code: 'ENODEV',
+  });
 
 export interface PlacedMount {
   /** Normalized. */
@@ -97,7 +103,9 @@ export class SandboxFiles {
   async make(): Promise<void> {
     await this.remove();
     for (const path of [this.dir, this.home, this.work, this.run, this.tmp, this.mounts, this.stage]) {
-      await mkdir(path, { mode: 0o700 });
+      await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+        throw error.code === 'ENOENT' ? lost(dirname(path)) : error;
+      });
     }
   }
 

@@ -3,6 +3,8 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { cannotStart, type Sandbox, type SandboxProvider } from '../../adapters/sandbox/sandbox.ts';
 import type { HostPorts } from '../host-ports.ts';
@@ -102,6 +104,43 @@ test('a session waits for a machine that has run out of something, however often
         return state === 'idle' && said === 'here';
       });
     }
+  } finally {
+    await bench.stop();
+  }
+});
+
+test('what the system says of a file is not taken for a database that is away: the launch is paused, or waits for its disk', async () => {
+  const bench = await createHostBench();
+  try {
+    const { dataDir, ctx } = bench.daemon;
+    const { db, host } = ctx;
+    assert.ok(host);
+    await bench.apply({ one: {} });
+    let tries = 0;
+    const missing = Object.assign(new Error('ENOENT: no such file or directory'), { code: 'ENOENT' });
+    let met: Error | undefined = missing;
+    makeSandboxes(host, async (make) => {
+      tries += 1;
+      if (met !== undefined) throw met;
+      return make();
+    });
+    const session = await bench.start('one', '!say here');
+    await bench.until(session, () => tries > 0);
+    const { rows } = await db.query<{ failures: number }>('select failures from svc.sessions where id = $1::uuid', [
+      session,
+    ]);
+    assert.equal(rows[0]?.failures, 1);
+    // The disk of the data directory goes, and comes back.
+    met = undefined;
+    const [here, away] = [join(dataDir, 'sandboxes'), join(dataDir, 'away')];
+    await rename(here, away);
+    const { body } = await bench.until(session, ({ body: now }) =>
+      /is not there any more/.test(String(now['reasonText'])),
+    );
+    assert.deepEqual([body['state'], body['reason']], ['queued', 'engine']);
+    await rename(away, here);
+    await db.query('update svc.sessions set retry_at = now() where id = $1::uuid', [session]);
+    await bench.until(session, ({ state, said }) => state === 'idle' && said === 'here');
   } finally {
     await bench.stop();
   }

@@ -282,7 +282,8 @@ export class Supervisor {
       return { kind: 'failed', reason };
     }
     const waitsFor = error instanceof HarnessFailure ? 'harness' : 'engine';
-    return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error), waitsFor };
+    // What the system says of a file or a pipe has words of a lost database, which is told of as a Fault.
+    return { kind: 'relaunch', reason, isBlameless: error instanceof Fault && isConnectionLoss(error), waitsFor };
   }
 
   /** What this daemon lacks, somebody gives it, or another daemon has: it says nothing of the session. */
