@@ -68,6 +68,18 @@ test('an explanation has at most 4 MiB, says that there is more, and costs littl
   }
 });
 
+test('what an agent notes on its bindings is read by no explanation, however many triggers it has', async () => {
+  const triggers = Array.from({ length: 400 }, () => hook('noted', { kind: 'deliver', onUnmatched: 'drop' }));
+  const bindings = { 'codehost.pull_request': { context: { notes: 'n'.repeat(900_000) } } };
+  await applyAgents(daemon.api, { noted: { concurrency: 1, bindings, triggers } });
+  const asked = { event: 'webhook.received', endpoint: 'noted', payload: {} };
+  const before = peak();
+  const { status, body } = await daemon.api('POST', 'P/triggers/explain', asked);
+  assert.ok(peak() - before < 150 * 1_048_576, `${(peak() - before) / 1_048_576} MiB`);
+  assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
+  assert.equal((body['triggers'] as unknown as object[]).length, 400);
+});
+
 describe('what is explained of a pull request is what routing then does', () => {
   const event = 'codehost.pull_request.opened';
   let arrive: (event: string, body: object) => Promise<string>;

@@ -112,8 +112,17 @@ const valuesOf = (projectId: string, filter: TriggerFilter): readonly unknown[] 
   filter.onEndpoints === true,
 ];
 
-/** An active trigger as matching and routing read it. */
-export interface ActiveTrigger {
+/** What of an agent decides where its triggers' events go. */
+interface DecidingAgent {
+  readonly concurrency: 1 | null;
+  /** Without the notes of bindings. */
+  readonly bindings: AgentSpec['bindings'];
+  /** Those of the agent that have a ref. */
+  readonly mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[];
+}
+
+/** An active trigger as far as it decides where events go; what it says is not told. */
+export interface ActiveTrigger extends DecidingAgent {
   readonly agentId: string;
   readonly agent: string;
   readonly ordinal: number;
@@ -121,33 +130,45 @@ export interface ActiveTrigger {
   readonly endpointId: string | null;
   readonly endpoint: string | null;
   readonly connectionId: string | null;
-  readonly spec: Trigger;
-  readonly concurrency: 1 | null;
-  readonly bindings: AgentSpec['bindings'];
-  /** Those of the agent that have a ref. */
-  readonly mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[];
+  readonly spec: Pick<Trigger, 'where' | 'fallback' | 'routing'>;
 }
 
-/** A project's active triggers on any of these event keys, with what routing needs of their agents. */
+/**
+ * A project's active triggers on any of these event keys, with what routing needs of their agents. That is read with the first
+ * trigger of each: with every one it would be read as often as an agent has any, and it may be large.
+ */
 export async function activeTriggersOn(
   sql: Sql,
   projectId: string,
   keys: readonly string[],
   limit?: number,
 ): Promise<ActiveTrigger[]> {
-  const { rows } = await sql.query<ActiveTrigger>(
-    `select t.agent_id as "agentId", a.name as agent, t.ordinal, t.event, t.endpoint_id as "endpointId",
-            e.name as endpoint, t.connection_id as "connectionId", t.spec,
-            (a.spec -> 'concurrency')::int as concurrency, coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings,
-            jsonb_path_query_array(a.spec, '$.mounts[*] ? (exists(@.ref))') as mounts
-       from svc.triggers t
-       join svc.agents a on a.id = t.agent_id
-       left join svc.endpoints e on e.id = t.endpoint_id
-      where t.project_id = $1::uuid and t.event = any($2::text[]) and t.status = 'active'
-        -- What the index has of a key.
-        and left(t.event, 500) = any(array(select left(k, 500) from unnest($2::text[]) k))
-      order by a.name collate "C", t.ordinal limit $3::int`,
+  const { rows } = await sql.query<Omit<ActiveTrigger, keyof DecidingAgent> & { deciding: DecidingAgent | null }>(
+    `with found as materialized (
+       select t.agent_id, a.name, t.ordinal, t.event, t.endpoint_id, t.connection_id,
+              jsonb_build_object('where', t.spec -> 'where', 'fallback', t.spec -> 'fallback', 'routing', t.spec -> 'routing') as spec
+         from svc.triggers t join svc.agents a on a.id = t.agent_id
+        where t.project_id = $1::uuid and t.event = any($2::text[]) and t.status = 'active'
+          -- What the index has of a key.
+          and left(t.event, 500) = any(array(select left(k, 500) from unnest($2::text[]) k))
+        order by a.name collate "C", t.ordinal limit $3::int
+     ), firsts as (
+       select agent_id, min(ordinal) as ordinal from found group by agent_id)
+     select t.agent_id as "agentId", t.name as agent, t.ordinal, t.event, t.endpoint_id as "endpointId", e.name as endpoint,
+            t.connection_id as "connectionId", t.spec,
+            case when f.ordinal is not null then (select json_build_object('concurrency', a.spec -> 'concurrency',
+                'bindings', coalesce((select jsonb_object_agg(b.key, b.value - 'context' - 'eventContext')
+                    from jsonb_each(a.spec -> 'bindings') b), '{}'::jsonb),
+                'mounts', jsonb_path_query_array(a.spec, '$.mounts[*] ? (exists(@.ref))'))
+              from svc.agents a where a.id = t.agent_id) end as deciding
+       from found t left join svc.endpoints e on e.id = t.endpoint_id
+       left join firsts f on f.agent_id = t.agent_id and f.ordinal = t.ordinal
+      order by t.name collate "C", t.ordinal`,
     [projectId, keys, limit ?? null],
   );
-  return rows;
+  const agents = new Map(rows.flatMap(({ agentId, deciding }) => (deciding === null ? [] : [[agentId, deciding]])));
+  return rows.flatMap(({ deciding: _deciding, ...row }) => {
+    const agent = agents.get(row.agentId);
+    return agent === undefined ? [] : [{ ...row, ...agent }];
+  });
 }
