@@ -1,11 +1,12 @@
-// The same bounds as in svcd.hostile.fuzz.test.ts for what one project has stored: notes on bindings, as large as
-// their doors take them. Here they are read all at once.
+// The same bounds as in svcd.hostile.fuzz.test.ts for what one project has stored: notes on bindings, and messages that wait, as
+// large and as many as their doors take in one by one. Here they are read and passed on all at once.
 
 import assert from 'node:assert/strict';
-import { after, before, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
-import { applyAgents, hook } from '../../internal/flows/routing/routing-testkit.ts';
-import { boundsOf } from './hostile-bounds-testkit.ts';
+import { applyAgents, hook, post, settled } from '../../internal/flows/routing/routing-testkit.ts';
+import { boundsOf, most } from './hostile-bounds-testkit.ts';
 import { filled } from './hostile-testkit.ts';
 
 let daemon: MeasuredDaemon;
@@ -17,6 +18,15 @@ before(async () => {
 after(() => daemon.stop());
 const { isBounded } = boundsOf(() => daemon);
 
+/** Once: what it changes is changed by then. */
+async function isWithin(what: string, act: () => Promise<void>): Promise<void> {
+  const { grownMb, busyMs } = await daemon.costOf(act);
+  if (process.env['SVC_COSTS'] !== undefined) process.stderr.write(`${what}: +${grownMb} MB, ${busyMs} ms\n`);
+  assert.ok(grownMb <= most.grownMb, `${what}: grew by ${grownMb} MB`);
+}
+const sql = async <R>(text: string, ...values: unknown[]): Promise<R[]> =>
+  (await daemon.database.db.query<R>(text, values)).rows;
+
 it('an agent with large notes is explained, however many triggers it has', async () => {
   const triggers = Array.from({ length: 400 }, () => hook('noted', { kind: 'deliver', onUnmatched: 'drop' }));
   const bindings = { 'codehost.pull_request': { context: { notes: filled('n', 900_000) } } };
@@ -26,5 +36,72 @@ it('an agent with large notes is explained, however many triggers it has', async
     const { status, body } = await daemon.api('POST', 'P/triggers/explain', asked);
     assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
     assert.equal((body['triggers'] as unknown as object[]).length, 400);
+  });
+});
+
+describe('messages by the hundred megabytes', () => {
+  const all = Array.from({ length: 300 }, (_, at) => at + 1);
+  const spec = (initialPrompt: string): object => ({
+    ...{ concurrency: 1, replace: 'auto', initialPrompt },
+    triggers: [hook('told', { kind: 'deliver', onUnmatched: 'spawn' }, { message: '{{a}}' })],
+  });
+  let path = '';
+  const newest = async (): Promise<string | undefined> =>
+    (await sql<{ id: string }>(`select id from svc.sessions where agent = 'told' order by id desc limit 1`))[0]?.id;
+  /** Their numbers, as the session was told them. */
+  const heard = async (session: string): Promise<number[]> => {
+    const rows = await sql<{ n: number }>(
+      `select (m.detail ->> 'n')::int as n from svc.inbox i join svc.messages m using (session_id, seq)
+        where i.session_id = $1::uuid and i.state = 'pending' and m.detail ->> 'n' is not null
+          and octet_length(m.text) = 1000000 order by seq`,
+      session,
+    );
+    return rows.map((row) => row.n);
+  };
+  const anotherThan = async (before: string): Promise<string> => {
+    for (;;) {
+      const id = await newest();
+      if (id !== undefined && id !== before) return id;
+      await sleep(50);
+    }
+  };
+
+  before(async () => {
+    path = (await applyAgents(daemon.api, { told: spec('first') }))['told'] ?? '';
+    await post(daemon.url, path, { a: 'the first' });
+    await settled(daemon.database.db);
+    await sql(
+      `with said as (
+         insert into svc.messages (session_id, role, kind, text, detail, at)
+           select s.id, 'user', 'prompt', repeat('z', 1000000), jsonb_build_object('sender', 'event', 'n', n), now()
+             from svc.sessions s, generate_series(1, $1::int) n where s.agent = 'told' returning session_id, seq)
+       insert into svc.inbox (session_id, seq, mode, sender) select session_id, seq, 'interrupt', 'event' from said`,
+      all.length,
+    );
+  });
+
+  it('pass to a successor', async () => {
+    const before = (await newest()) ?? '';
+    await isWithin('messages, to a successor', async () => {
+      await applyAgents(daemon.api, { told: spec('second') });
+      assert.deepEqual(await heard(await anotherThan(before)), all);
+    });
+  });
+
+  it('pass to whoever takes the slot of one that failed', async () => {
+    const before = (await newest()) ?? '';
+    // As its end leaves it; the platform fills its slot again, but not now.
+    await sql(
+      `with ended as (
+         update svc.sessions set state = 'failed', ended_at = now() + interval '1 hour' where id = $1::uuid returning id
+       ), claims as (delete from svc.session_claims where session_id in (select id from ended))
+       update svc.inbox set state = 'failed' where state = 'pending' and session_id in (select id from ended)`,
+      before,
+    );
+    await isWithin('messages, to an heir', async () => {
+      await post(daemon.url, path, { a: 'the last' });
+      await settled(daemon.database.db);
+    });
+    assert.deepEqual(await heard(await anotherThan(before)), all);
   });
 });

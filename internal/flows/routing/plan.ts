@@ -14,12 +14,16 @@ import {
 } from '../../adapters/store/events/event-routes.ts';
 import {
   claimThreads,
-  type Heir,
-  inheritedMessages,
   insertMessages,
   type MessageInsert,
   type ThreadHeir,
 } from '../../adapters/store/sessions/inbox.ts';
+import {
+  type Heir,
+  inheritedMessages,
+  type PassedMessage,
+  passMessages,
+} from '../../adapters/store/sessions/passed-on.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { insertTies, type AttributionInsert } from '../../adapters/store/sessions/sessions.ts';
 import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/spawned.ts';
@@ -93,8 +97,8 @@ export const routeRow = (
   sessionIds: readonly string[],
 ): RouteInsert => ({ eventId, agentId, ordinal, agent, decision, sessionIds, because, severity });
 
-/** What sessions that failed have left to others: checks, and the messages to be written. */
-async function inherit(tx: Sql, heirs: readonly Heir[]): Promise<MessageInsert[]> {
+/** What sessions that failed have left to others: checks, and the messages that are to pass. */
+async function inherit(tx: Sql, heirs: readonly Heir[]): Promise<PassedMessage[]> {
   await passChecks(
     tx,
     heirs.map(({ sessionId, failedId }) => ({ sessionId, before: failedId })),
@@ -112,7 +116,8 @@ export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> 
   await insertSpawned(tx, plan.spawned.splice(0), now);
   if (heirs.length > 0) await claimThreads(tx, heirs);
   failpoint('route.sessions-written');
-  await insertMessages(tx, [...left, ...plan.messages.splice(0)], now);
+  if (left.length > 0) await passMessages(tx, left, now);
+  await insertMessages(tx, plan.messages.splice(0), now);
   plan.textSize = 0;
 }
 

@@ -9,15 +9,13 @@ import {
   updateBindings,
   waitingClaims,
 } from '../../adapters/store/routing/bindings.ts';
+import { insertMessages, insertNotices, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
 import {
   type Heir,
   inheritedMessages,
-  insertMessages,
-  insertNotices,
-  type MessageInsert,
-  passedOn,
+  passMessages,
   unheardMessages,
-} from '../../adapters/store/sessions/inbox.ts';
+} from '../../adapters/store/sessions/passed-on.ts';
 import { passChecks } from '../../adapters/store/sessions/checks.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import {
@@ -71,7 +69,8 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
     heirs.map(({ sessionId, failedId }) => ({ sessionId, before: failedId })),
   );
   const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
-  await insertMessages(tx, [...left, ...starts], now);
+  await passMessages(tx, left, now);
+  await insertMessages(tx, starts, now);
   const agents = filling.filter(({ id }) => heirIds.has(id));
   const heirOf = new Map(agents.map(({ id, agentId }) => [agentId, id]));
   const claims = await waitingClaims(tx, [...heirOf.keys()]);
@@ -192,11 +191,8 @@ export async function takeOver(
   const { messageMaxBytes: bytesMax } = sessionSettings(ctx.config.file);
   await endSessionRow(tx, sessionId, { state: 'replaced', reason, now });
   await createSessions(ctx, tx, [successor]);
-  await deliver(
-    ctx,
-    tx,
-    unheard.map((message) => passedOn(message, { sessionId: successor.id, bytesMax })),
-  );
+  const passed = unheard.map((message) => ({ ...message, sessionId: successor.id, bytesMax }));
+  await passMessages(tx, passed, now);
   await passChecks(tx, [{ sessionId: successor.id, before: sessionId }]);
   const moves = own.flatMap((binding): Move[] => {
     if (binding.sessionId !== null && binding.sessionId !== sessionId) return [];

@@ -2,7 +2,6 @@
 // written together; numbers are given out in the order of the call, so that a session hears things in that order.
 
 import type { JsonObject } from '../../../domain/json.ts';
-import { cutText } from '../../../domain/utf8.ts';
 import type { RoutingTx } from '../routing/routing-lock.ts';
 import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
@@ -39,7 +38,7 @@ export async function insertMessages(tx: Sql, messages: readonly MessageInsert[]
 }
 
 /** SQL, always true: the transaction has its id before it draws the number of a message (message-order.ts). */
-const hasId = 'pg_current_xact_id() is not null';
+export const hasId = 'pg_current_xact_id() is not null';
 
 async function insertSlice(tx: Sql, messages: readonly MessageInsert[], now: Date): Promise<void> {
   const rows = messages.map((one) => ({
@@ -87,47 +86,6 @@ export async function insertNotices(
   );
 }
 
-export interface OpenMessage {
-  readonly text: string;
-  /** Of what its session began with: what stood beside it in the system prompt; else null. */
-  readonly beside: string | null;
-  readonly sender: MessageInsert['sender'];
-  readonly mode: MessageInsert['mode'];
-  readonly detail: JsonObject;
-  readonly eventId: string | null;
-  readonly agentId: string | null;
-  readonly ordinal: number | null;
-  readonly attempts: number;
-}
-
-// A part of it may be done where `attempts` is 1.
-const unheardColumns = `m.text, case when i.starts then s.hidden_context end as beside, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
-            i.agent_id as "agentId", i.ordinal, least(i.attempts, 1) as attempts`;
-
-/**
- * What a session has not heard to its end, in order: what waits, what is in flight, and of one that has ended also what
- * failed.
- */
-export async function unheardMessages(tx: RoutingTx, sessionId: string, isLive: boolean): Promise<OpenMessage[]> {
-  const { rows } = await tx.query<OpenMessage>(
-    `select ${unheardColumns}
-       from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
-       join svc.sessions s on s.id = i.session_id
-      where i.session_id = $1::uuid and (i.state in ('pending', 'in_flight') or not $2::boolean and i.state = 'failed')
-      order by i.seq`,
-    [sessionId, isLive],
-  );
-  return rows;
-}
-
-/** A session that is made in place of one that has failed. */
-export interface Heir {
-  readonly sessionId: string;
-  readonly failedId: string;
-  /** Bytes of UTF-8 of one message. */
-  readonly bytesMax: number;
-}
-
 /** Chat threads that pass to a session as it is made, beside that of its own event. */
 export interface ThreadHeir {
   readonly sessionId: string;
@@ -146,41 +104,4 @@ export async function claimThreads(tx: Sql, heirs: readonly ThreadHeir[]): Promi
     [JSON.stringify(heirs.map(({ sessionId, agentId, threads }) => ({ session: sessionId, agent: agentId, threads })))],
     'claim-threads',
   );
-}
-
-/** A message as another session is told it: with all that its own would have begun with, as where a spawn becomes a delivery. */
-export const passedOn = (
-  { text, beside, ...message }: OpenMessage,
-  { sessionId, bytesMax }: Pick<Heir, 'sessionId' | 'bytesMax'>,
-): MessageInsert => ({
-  ...message,
-  text: beside === null ? text : cutText(`${text}\n\n${beside}`, bytesMax),
-  sessionId,
-  eventId: message.eventId ?? undefined,
-  agentId: message.agentId ?? undefined,
-  ordinal: message.ordinal ?? undefined,
-});
-
-/**
- * What sessions that have failed left to others, in order, with its numbers there: whatever gets a number afterwards is
- * behind it.
- */
-export async function inheritedMessages(tx: Sql, heirs: readonly Heir[]): Promise<MessageInsert[]> {
-  if (heirs.length === 0) return [];
-  const { rows } = await tx.query<OpenMessage & { readonly heir: string; readonly seq: number }>(
-    `select l.*, nextval('svc.messages_seq') as seq from (
-       select u.heir, ${unheardColumns}
-         from unnest($1::uuid[], $2::uuid[]) as u (heir, failed)
-         join svc.inbox i on i.session_id = u.failed and i.state = 'failed'
-         join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
-         join svc.sessions s on s.id = i.session_id
-        order by u.heir, i.seq) l`,
-    [heirs.map((one) => one.sessionId), heirs.map((one) => one.failedId)],
-    'inherited-messages',
-  );
-  const byId = new Map(heirs.map((one) => [one.sessionId, one]));
-  return rows.flatMap(({ heir, seq, ...message }) => {
-    const to = byId.get(heir);
-    return to === undefined ? [] : [{ ...passedOn(message, to), seq }];
-  });
 }
