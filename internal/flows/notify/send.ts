@@ -144,7 +144,7 @@ export async function notifyOrigin(ctx: FlowContext, of: Sending, sessionId: str
   const tell = tellers[origin.target.type];
   if (tell === undefined) return undefined;
   const text = originText(of.notice, placeOf(ctx, of.project));
-  // Before it is sent: an answer may be there sooner than we hear that it was.
+  // Before it is sent: an answer may be there sooner than it is known to be told.
   await aimNotification(ctx.db, { id: of.notice.id, receiver: of.receiver }, origin.target);
   return tell(ctx, of, { connection, key: origin.target.key, text });
 }

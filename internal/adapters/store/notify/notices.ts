@@ -81,7 +81,7 @@ export async function claimNotifications(sql: Sql, by: OutboundClaim): Promise<N
   return rows;
 }
 
-/** Where a notification is about to be told: answers there count from now on. */
+/** Where a notification is about to be told: a daemon of the release before, which may run beside, holds answers against it. */
 export async function aimNotification(
   sql: Sql,
   of: { readonly id: string; readonly receiver: string },
@@ -121,15 +121,18 @@ export interface Origin {
   readonly connectionId: string;
 }
 
+/** SQL, `line`: the sessions of which this is so, each with those that it stands in for, up to one with an event of its own. */
+const linesOf = (which: string): string => `with recursive line as (
+       select s.id as session, s.agent, s.event_id, s.parent_id, s.origin, 1 as steps from svc.sessions s where ${which}
+       union all
+       select line.session, line.agent, p.event_id, p.parent_id, p.origin, line.steps + 1
+         from line join svc.sessions p on p.id = line.parent_id
+        where line.origin = 'replacement' and line.event_id is null and line.steps < 100)`;
+
 /** Where a session came from: the target of its event, also through those that it stands in for. */
 export async function originOf(sql: Sql, sessionId: string): Promise<Origin | undefined> {
   const { rows } = await sql.query<Origin>(
-    `with recursive line as (
-       select s.id, s.agent, s.event_id, s.parent_id, s.origin, 1 as steps from svc.sessions s where s.id = $1::uuid
-       union all
-       select p.id, line.agent, p.event_id, p.parent_id, p.origin, line.steps + 1
-         from line join svc.sessions p on p.id = line.parent_id
-        where line.origin = 'replacement' and line.event_id is null and line.steps < 100)
+    `${linesOf('s.id = $1::uuid')}
      select line.agent, json_build_object('type', e.target_type, 'key', e.target_key) as target,
          e.connection_id as "connectionId"
        from line join svc.events e on e.id = line.event_id
@@ -145,18 +148,21 @@ export interface OpenQuestion {
   readonly sessionId: string;
 }
 
-/** The oldest question that was asked in a thread, on a pull request or an issue, and that nobody has decided. */
+/**
+ * The oldest question of a session that came from a thread, a pull request or an issue, and that nobody has decided: whether it
+ * could be told there or not.
+ */
 export async function openQuestionAt(
   sql: Sql,
   projectId: string,
   targetKey: string,
 ): Promise<OpenQuestion | undefined> {
   const { rows } = await sql.query<OpenQuestion>(
-    `select p.id as "permissionId", p.session_id as "sessionId"
-       from svc.notifications o join svc.notices n on n.id = o.notice_id
-       join svc.permissions p on p.id = n.permission_id
-      where o.target_key = $2::text and n.project_id = $1::uuid and p.state = 'open'
-        and o.status in ('pending', 'done', 'unknown')
+    `${linesOf(`s.project_id = $1::uuid and s.id in (select session_id from svc.permissions where state = 'open')`)}
+     select p.id as "permissionId", p.session_id as "sessionId"
+       from line join svc.events e on e.id = line.event_id
+       join svc.permissions p on p.session_id = line.session and p.state = 'open'
+      where e.target_key = $2::text and e.connection_id is not null
       order by p.created_at, p.id limit 1`,
     [projectId, targetKey],
   );
