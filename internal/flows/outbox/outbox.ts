@@ -16,7 +16,7 @@ import { findStep } from './write.ts';
 
 export { type Call, performRead, refusedBefore } from './read.ts';
 export { limitReached, passed, takeSlot, withinLimits } from '../provider-limits.ts';
-export { performSessionWrite, performWrite, type Step, type Write, type Written } from './write.ts';
+export { performSessionWrite, performWrite, type Step, type Write } from './write.ts';
 
 // Writes whose daemon is gone: what was never handed to the network is `refused` with `not-sent`; any other is looked for
 // once and becomes `done` or `unknown`. None stays `sending`.
