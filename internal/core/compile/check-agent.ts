@@ -238,7 +238,7 @@ function readBody(
 ): Body {
   const { catalog } = input;
   const model = optional(check, root, 'model', (_, at) => checkModel(check, at, harness, catalog));
-  const hasModel = root.node.entries.has('model');
+  const declaredModel = model ?? (root.node.entries.has('model') ? 'wrong' : undefined);
   const { mounts, isGrantKnown } = optional(check, root, 'mounts', checkMounts) ?? { mounts: [], isGrantKnown: true };
   const granting = isGrantKnown ? mounts : undefined;
   const replace = checkReplace(check, root);
@@ -246,7 +246,7 @@ function readBody(
   const inline = triggers.flatMap((draft) => draft.routing?.inline ?? []);
   checkHeld(check, [...(declared?.values ?? []), ...inline], isReleased(triggers));
   crossCheck(check, root, triggers);
-  const effort: Reader<ReasoningEffort> = (_, at) => checkEffort(check, at, harness, model, hasModel, catalog);
+  const effort: Reader<ReasoningEffort> = (_, at) => checkEffort(check, at, harness, declaredModel, catalog);
   const plain = readFields(check, root, plainFields, {
     env: envMap,
     spendCaps: checkSpendCaps,

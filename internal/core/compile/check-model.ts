@@ -174,13 +174,15 @@ function checkFallbacks(
   return found;
 }
 
-/** The declared effort, valid for the harness, the model and every fallback. */
+/**
+ * The declared effort, valid for the harness, the model and every fallback; `declared` is undefined where no model is written,
+ * and the harness uses its own.
+ */
 export function checkEffort(
   check: Check,
   spot: NodeRef,
   harness: Harness | undefined,
-  declared: ModelSpec | undefined,
-  hasModel: boolean,
+  declared: ModelSpec | 'wrong' | undefined,
   catalog: Catalog,
 ): ReasoningEffort | undefined {
   const effort = reading(reasoningEffort)(check, spot);
@@ -192,7 +194,7 @@ export function checkEffort(
       hint: `${harness} accepts ${rules.efforts.join(', ')}.`,
     });
   }
-  if (hasModel && declared === undefined) return effort; // The model is wrong already; what it narrows is unknown.
+  if (declared === 'wrong') return effort; // That is reported already, and what it would narrow is unknown.
   const used = declared ?? { provider: rules.defaultProvider, id: rules.defaultModel };
   for (const one of [used, ...(declared?.fallbacks ?? [])]) {
     const byModel = catalog.effortsByModel[one.provider];

@@ -46,7 +46,7 @@ export async function findAccess(
   org?: string,
   project?: string,
 ): Promise<AccessRow | undefined> {
-  return find(sql, 't.token_sha256 = $1::bytea', tokenSha256, now, org, project);
+  return find(sql, { token: tokenSha256 }, { now, org, project });
 }
 
 /** The same for whoever a web session speaks for, by its id; whether it is alive, its own reader has said. */
@@ -57,21 +57,32 @@ export async function findSessionAccess(
   org?: string,
   project?: string,
 ): Promise<AccessRow | undefined> {
-  return find(sql, 's.id = $1::uuid', sessionId, now, org, project);
+  return find(sql, { session: sessionId }, { now, org, project });
 }
+
+/** The SHA-256 of a token, or the id of a web session. */
+type Credential = { readonly token: Buffer } | { readonly session: string };
 
 async function find(
   sql: Sql,
-  which: 't.token_sha256 = $1::bytea' | 's.id = $1::uuid',
-  key: Buffer | string,
-  now: Date,
-  org: string | undefined,
-  project: string | undefined,
+  by: Credential,
+  at: { readonly now: Date; readonly org: string | undefined; readonly project: string | undefined },
 ): Promise<AccessRow | undefined> {
-  const from =
-    which === 's.id = $1::uuid'
-      ? `svc.web_sessions s join svc.principals p on p.id = s.principal_id left join svc.api_tokens t on t.id = s.token_id`
-      : `svc.api_tokens t join svc.principals p on p.id = t.principal_id`;
+  const { now, org, project } = at;
+  const { from, where, key, name } =
+    'token' in by
+      ? {
+          from: 'svc.api_tokens t join svc.principals p on p.id = t.principal_id',
+          where: 't.token_sha256 = $1::bytea',
+          key: by.token,
+          name: 'access-of-token',
+        }
+      : {
+          from: `svc.web_sessions s join svc.principals p on p.id = s.principal_id left join svc.api_tokens t on t.id = s.token_id`,
+          where: 's.id = $1::uuid',
+          key: by.session,
+          name: 'access-of-session',
+        };
   const [orgId, orgSlug] = org !== undefined && isUuid(org) ? [org, null] : [null, org ?? null];
   const [projectId, projectSlug] = project !== undefined && isUuid(project) ? [project, null] : [null, project ?? null];
   const { rows } = await sql.query<AccessRow>(
@@ -96,9 +107,9 @@ async function find(
      left join svc.org_members om on om.org_id = o.id and om.principal_id = p.id
      left join svc.projects j on j.org_id = o.id and j.deleted_at is null and (j.id = $5::uuid or j.slug = $6::text)
      left join svc.project_members jm on jm.project_id = j.id and jm.principal_id = p.id
-     where ${which}`,
+     where ${where}`,
     [key, now, orgId, orgSlug, projectId, projectSlug],
-    which === 's.id = $1::uuid' ? 'access-of-session' : 'access-of-token',
+    name,
   );
   return rows[0];
 }
