@@ -21,8 +21,8 @@ export interface CompilerOptions {
   /** Limit of the heap of one worker, in mebibytes. */
   readonly maxHeapMb?: number;
   /**
-   * Workers at most; one is started when all others are busy. Each keeps its own cache. There is one more for a moment where
-   * all of them take their time and somebody waits of whom nothing is compiled.
+   * Workers at most; one is started when all others are busy. Each keeps its own cache. One more is started where all of them
+   * have been busy for long and an owner waits none of whose trees is being compiled.
    */
   readonly workers?: number;
 }
@@ -61,10 +61,10 @@ export function startCompiler(options: CompilerOptions = {}): Compiler {
   };
 }
 
-/** Characters of resources from which on a worker is given up that keeps nothing of them. */
+/** A worker that has answered with more characters than this, of a tree that it keeps nothing of, is replaced. */
 const largeSize = 8 * 1024 * 1024;
 
-/** A compile that takes longer keeps nobody waiting of whom nothing is compiled. */
+/** Once every worker has been at its compile for longer than this, a project of which none compiles anything gets one more. */
 const momentMs = 1_000;
 
 interface Job {

@@ -66,9 +66,9 @@ export interface Kind {
   firstProgram?(record: SandboxRecord): Promise<readonly string[] | null>;
   /** Whether one of its programs was ended for want of memory since this was asked last. */
   outOfMemory?(id: string): Promise<boolean>;
-  /** After the processes of a sandbox were ended since the provider closes; the sandbox is opened again later. */
+  /** Called when the processes of a sandbox were ended because the provider closes; the sandbox will be opened again. */
   released?(id: string): Promise<void>;
-  /** After the processes of a sandbox were ended. */
+  /** Called when the processes of a sandbox were ended, and it is removed or opened anew. */
   removed?(id: string, files: SandboxFiles): Promise<void>;
 }
 
@@ -176,6 +176,7 @@ export const fromWork = (declared: string): string =>
 
 const joined = (base: string, rest: string): string => (rest === '' ? base : `${base}/${rest}`);
 
+/** Throws Fault `invalid` for a channel that cannot be one, and for a read-only path that is none. */
 export function checkSpec(spec: SandboxSpec): void {
   for (const { name, port } of spec.channels ?? []) {
     if (!channelPattern.test(name) || !Number.isInteger(port) || port < 1 || port > 65_535) {
@@ -185,7 +186,7 @@ export function checkSpec(spec: SandboxSpec): void {
   for (const path of spec.readOnlyPaths ?? []) declaredPath(path, 'The read-only path');
 }
 
-/** Refused here, because a program would be started with half of it. */
+/** Throws Fault `unprocessable` for what no environment can hold, and what a program would be started with half of. */
 export function checkEnvironment(env: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(env)) {
     if (!variable.test(name)) {

@@ -3,9 +3,8 @@
 
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import { nearest } from '../../domain/nearest.ts';
-import type { ParsedSource } from './cache.ts';
 import { decodeText, readSource } from '../source/source.ts';
-import type { Cache, Dependency } from './cache.ts';
+import type { Cache, Dependency, ParsedSource } from './cache.ts';
 import { type FileRef, pathBeside } from './paths.ts';
 import type { CompileInput } from './types.ts';
 import { withoutEnd } from '../../domain/text.ts';

@@ -5,9 +5,8 @@
 import type { Range } from '../../domain/diagnostic.ts';
 import { type MapNode, type Node } from '../source/node.ts';
 import { isDocumentFile, type SourceDocument } from '../source/source.ts';
-import type { ParsedSource } from './cache.ts';
 import { type Budget, type Cost, Merging, weightOf } from './budget.ts';
-import type { Dependency } from './cache.ts';
+import type { Dependency, ParsedSource } from './cache.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
 import {

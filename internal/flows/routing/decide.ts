@@ -2,7 +2,7 @@
 // memory but for what the state has not read yet. What a decision is, core/route knows; here it gets its rows.
 
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
-import type { PendingEvent } from '../../adapters/store/routing/routing.ts';
+import type { LiveSession, PendingEvent } from '../../adapters/store/routing/routing.ts';
 import {
   type Attribution,
   type BindEffect,
@@ -37,9 +37,8 @@ import {
   waitingOf,
   type RoutingState,
 } from './routing-state.ts';
-import type { LiveSession } from '../../adapters/store/routing/routing.ts';
 
-/** An event of a batch: its payload where anybody could care, and the sessions that its text names. */
+/** An event of a batch: its payload where a trigger may read it, and the sessions that markers in its text name. */
 export interface BatchEvent extends PendingEvent {
   readonly payload: Json | undefined;
   readonly marked: readonly (LiveSession & { readonly relation: 'created' | 'posted' })[];
@@ -95,18 +94,19 @@ export function matchIn(
   return { attributions, input: { id, key, payload }, triggers: found };
 }
 
-/** What an event meets now: its own ties are made, and its triggers are those of the state as it stands. */
+/** Matches an event anew in the state that the events before it have left, with its own ties made. */
 export function rematch(context: RoutingContext, event: BatchEvent, before: Matched | undefined): Matched {
   tieMarked(context, event, targetIn(event));
   return matchIn(context, event, before);
 }
 
-/** Of the event loop: hundreds of triggers may each look through an event as large as a body may be. */
+/** How long an event is decided before others get a turn of the event loop: hundreds of triggers may each look through it. */
 const turnMs = 25;
 
 /**
- * Routes one event. What its triggers ask of the state is known. Stops wherever the plan holds as many texts as it may, or
- * others wait for their turn: whoever goes on has written them, and let those have it.
+ * Decides one event and enters in the plan what follows from it; all that its triggers ask of the state has to be loaded.
+ * Yields where the plan holds as many texts as it may, or others are due a turn of the event loop: the caller writes the
+ * plan, or lets them run, and goes on.
  */
 export function* decideEvent(context: RoutingContext, event: BatchEvent, matched: Matched): Generator<undefined> {
   const { plan } = context;

@@ -30,9 +30,9 @@ const limits = {
   crowded: 128,
   /** Projects at a time: each takes a connection. */
   projects: 4,
-  /** Of them, those that have had a batch already and have more: the others wait for no backlog. */
+  /** Of them, those that have had a batch already and have more: the rest is for projects without a backlog. */
   backlogs: 3,
-  /** So many with little work each are routed in one transaction, at most so many. */
+  /** From so many projects with little work each on, they are routed in one transaction: at most so many in one. */
   quietFrom: 8,
   quietMost: 192,
   /** Tries of a batch before the project is left to the next wake-up. */

@@ -93,7 +93,7 @@ export class Conversation {
     stop.addEventListener('abort', () => this.#wake.fire(), { once: true });
   }
 
-  /** Something may have happened: look. */
+  /** Has it look for news. */
   wake(): void {
     this.#wake.fire();
   }
@@ -108,7 +108,7 @@ export class Conversation {
     return this.#restsSince === undefined ? undefined : performance.now() - this.#restsSince;
   }
 
-  /** Its place is wanted: it leaves where it still rests when it looks. */
+  /** Asks it to give its place up, which it does where it still rests when it looks next. */
   unload(): void {
     this.#isAskedToLeave = true;
     this.#wake.fire();
@@ -118,12 +118,12 @@ export class Conversation {
     return this.#isAskedToLeave;
   }
 
-  /** It can be left to another process as it is: the turn in flight was not told to end. */
+  /** Whether another process can go on with it as it is: no turn in flight was told to end. */
   get isWhole(): boolean {
     return !this.#isCut;
   }
 
-  /** Launches that failed one after another, up to now: a turn that ended well begins anew. */
+  /** Launches that have failed in a row; a turn that ended well sets it back to none. */
   get failures(): number {
     return this.#hasEndedTurn ? 0 : this.#session.failures;
   }
@@ -162,7 +162,7 @@ export class Conversation {
       }
       this.#restsSince = undefined;
       this.#isAskedToLeave = false;
-      // Its turn to begin may come late: then it may have been let go of.
+      // By the time that the turn may begin, the session may have been let go of.
       const begin = async () => this.#over() ?? this.#turn(launched, next, recap);
       const end = await withTurnInHand(this.#ctx, this.#session, begin, this.#leaving);
       if (end !== undefined) return end;
@@ -228,7 +228,7 @@ export class Conversation {
     return this.#settle({ id, end, attempts, cut, spans }, outcome);
   }
 
-  /** Its messages count as read: a turn that hangs does not come back with them. */
+  /** Ends a turn that hangs. Its messages count as read, so that the next launch does not hang over them again. */
   async #endHung(id: string, cut: Cut): Promise<ConversationEnd> {
     await this.transcript.flush();
     const reason = 'the harness did not end its turn when it was told to';

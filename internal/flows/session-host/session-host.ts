@@ -42,7 +42,7 @@ const renewedWithinMs = (leaseSeconds - 4) * 1_000;
 const drainMs = 20_000;
 /** Claims of one turn; a host that comes up to a long queue shares it with the others. */
 const claimMax = 8;
-/** Of those that wait, so many are looked at when places are asked back; and of those that others have let go of. */
+/** How many waiting sessions, and how many that other daemons have let go of, one look considers. */
 const askMax = 64;
 
 export class SessionHost {
@@ -62,7 +62,7 @@ export class SessionHost {
   #programs:
     | { readonly at: number; readonly usable: Harness[]; readonly missing: ReadonlyMap<Harness, string> }
     | undefined;
-  /** Somebody said that something happened; maybe a session was made that no host can take. */
+  /** A notification has come since sessions that no host can take were last told why they wait. */
   #told = false;
   /** When the last look began, and the one that is put off until it was long enough ago. */
   #lookedAt = 0;
@@ -87,7 +87,7 @@ export class SessionHost {
       this.#tellSoon();
     });
     await this.#takeOver().catch((error: unknown) => logTurnFailed(this.#ctx, 'host.turn_failed', error));
-    // Apart from the loops: a database that does not answer stands still, and so do they.
+    // A timer of its own: while the database does not answer, the loops stand still.
     this.#fence = setInterval(() => this.#letGoOverdue(), every.fenceMs);
     this.#loops = [
       this.#loop(this.#wake, every.lookMs, () => this.#look()),
@@ -123,7 +123,7 @@ export class SessionHost {
     clearInterval(this.#fence);
   }
 
-  /** At once, where the last look is a while ago: many messages are one look. */
+  /** Looks at once where the last look is a while ago, else once it is: many notifications become one look. */
   #tellSoon(): void {
     const leftMs = this.#lookedAt + toldMs - performance.now();
     if (leftMs <= 0) return this.#wake.fire();

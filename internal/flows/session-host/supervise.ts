@@ -52,7 +52,7 @@ export interface Running {
   wake(): void;
   /** The lease is gone. */
   lose(): void;
-  /** The daemon stops, and wants all of it over by then, by the steady clock. */
+  /** The daemon stops: all of it has to be over by `until`, a time of `performance.now()`. */
   drain(until: number): void;
   readonly projectId: string;
   /** How long it has been between two turns with nothing to hear and no program of a person beside it; undefined: it is not. */
@@ -81,7 +81,7 @@ interface Hold {
   /** Hears when its place is free. */
   readonly onRoom: () => void;
   hasLeft?: boolean;
-  /** Once it is being left. */
+  /** Set once it is being left: resolves when its harness has had the time to read its last answer. */
   parted?: Promise<void>;
 }
 

@@ -97,8 +97,8 @@ const insertOrdered = `${bare}${bodies}`;
 const answered = ` select ${there}, array(select n from guards) as held`;
 const asked = '(select count(*) from job) as asked';
 /**
- * By how routing comes to know: whoever records routes, somebody else says so, a job, a job unless one waits. `bare`: the
- * bodies are there already.
+ * The statement by how routing hears of the events: `inRouting`, the caller routes itself; `record`, the caller tells it;
+ * `ask`, a job is added; `askOnce`, a job is added unless one waits. `bare`: the bodies are stored already.
  */
 const texts = {
   inRouting: `with ${input}${written}${bodies} select ${there}, '{}'::int[] as held`,

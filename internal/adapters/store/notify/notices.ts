@@ -158,7 +158,7 @@ export async function openQuestionAt(
   targetKey: string,
 ): Promise<OpenQuestion | undefined> {
   const { rows } = await sql.query<OpenQuestion>(
-    `${linesOf(`s.project_id = $1::uuid and s.id in (select session_id from svc.permissions where state = 'open')`)}
+    `${linesOf(`s.id = any(array(select session_id from svc.permissions where state = 'open')) and s.project_id = $1::uuid`)}
      select p.id as "permissionId", p.session_id as "sessionId"
        from line join svc.events e on e.id = line.event_id
        join svc.permissions p on p.session_id = line.session and p.state = 'open'
