@@ -1,5 +1,5 @@
 // The same bounds as in svcd.hostile.fuzz.test.ts for what one project has stored: notes on bindings, and messages that wait, as
-// large and as many as their doors take in one by one. Here they are read and passed on all at once.
+// large and as many as their doors take in one by one. Here they are read, told and passed on all at once.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -24,6 +24,11 @@ async function isWithin(what: string, act: () => Promise<void>): Promise<void> {
   if (process.env['SVC_COSTS'] !== undefined) process.stderr.write(`${what}: +${grownMb} MB, ${busyMs} ms\n`);
   assert.ok(grownMb <= most.grownMb, `${what}: grew by ${grownMb} MB`);
 }
+async function started(agent: string): Promise<string> {
+  const { status, body } = await daemon.api('POST', `P/agents/${agent}/sessions`, { message: 'go' });
+  assert.equal(status, 201, JSON.stringify(body));
+  return String(body['id']);
+}
 const sql = async <R>(text: string, ...values: unknown[]): Promise<R[]> =>
   (await daemon.database.db.query<R>(text, values)).rows;
 
@@ -36,6 +41,45 @@ it('an agent with large notes is explained, however many triggers it has', async
     const { status, body } = await daemon.api('POST', 'P/triggers/explain', asked);
     assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
     assert.equal((body['triggers'] as unknown as object[]).length, 400);
+  });
+});
+
+describe('a session with hundreds of bindings, each with large notes', () => {
+  let session = '';
+  before(async () => {
+    await applyAgents(daemon.api, { holder: {} });
+    session = await started('holder');
+    await sql(
+      `insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, state, lifecycle, continuity,
+           context, event_context, created_at, updated_at)
+       select gen_random_uuid(), s.project_id, s.agent_id, s.agent, s.id, 'codehost.pull_request', 'o/r#' || n, 'active', 'manual',
+           'session', notes, jsonb_build_object('unbound', notes), now(), now()
+         from svc.sessions s, generate_series(1, 200) n, jsonb_build_object('notes', repeat('n', 65000)) notes
+        where s.id = $1::uuid`,
+      session,
+    );
+  });
+
+  it('is shown with some of them', () =>
+    isBounded('bindings, shown', async () => {
+      const { status, body } = await daemon.api('GET', `P/sessions/${session}`);
+      assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
+      const { length } = body['bindings'] as unknown as object[];
+      assert.ok(length > 10 && length < 100 && (body['moreBindings'] as unknown) === true, `${length}`);
+    }));
+
+  it('is ended with all', async () => {
+    await isWithin('bindings, released', async () => {
+      const { status, body } = await daemon.api('POST', `P/sessions/${session}/archive`, {});
+      assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
+    });
+    await isWithin('bindings, told', () => settled(daemon.database.db));
+    const told = `select state as what, count(*)::int from svc.bindings where session_id = $1::uuid group by state
+      union all select key, count(*)::int from svc.events where target_key = $2::text group by key`;
+    assert.deepEqual(await sql(told, session, session), [
+      { what: 'released', count: 200 },
+      { what: 'svc.session.binding.unbound', count: 200 },
+    ]);
   });
 });
 

@@ -93,6 +93,8 @@ export const wholeSession = named(
     lastTurn: v.optional(turn),
     claims: v.array(v.object({ kind: v.picklist(['slot', 'thread']), key: v.optional(v.string()) })),
     bindings: v.array(binding),
+    /** It holds others, which `GET P/bindings?session=` lists. */
+    moreBindings: v.optional(v.literal(true)),
     checks: v.array(sessionCheck),
     /** What its harness asks and a person has to answer. */
     permissions: v.array(permissionRequest),

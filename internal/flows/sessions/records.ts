@@ -5,9 +5,12 @@
 import {
   type Binding,
   findBindings,
+  hasHeld,
   insertBindings,
+  nextHeld,
+  nextWaiting,
+  shiftBindings,
   updateBindings,
-  waitingClaims,
 } from '../../adapters/store/routing/bindings.ts';
 import { insertMessages, insertNotices, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
 import {
@@ -73,12 +76,33 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   await insertMessages(tx, starts, now);
   const agents = filling.filter(({ id }) => heirIds.has(id));
   const heirOf = new Map(agents.map(({ id, agentId }) => [agentId, id]));
-  const claims = await waitingClaims(tx, [...heirOf.keys()]);
-  await move(
+  await moveAll(
     ctx,
     tx,
-    claims.map((claim) => passTo(claim, heirOf.get(claim.agentId) ?? '')),
+    () => nextWaiting(tx, [...heirOf.keys()]),
+    (claim) => passTo(claim, heirOf.get(claim.agentId) ?? ''),
   );
+}
+
+/** Gives all that are found another holder, or none, a page at a time: what was moved is found no more. */
+async function moveAll(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  next: () => ReturnType<typeof nextHeld>,
+  moveOf: (binding: Binding) => Move,
+): Promise<void> {
+  for (let isCut = true; isCut; ) {
+    const page = await next();
+    const moves = page.rows.map(moveOf);
+    const now = ctx.runtime.now();
+    await shiftBindings(
+      tx,
+      moves.map((one) => one.binding),
+      now,
+    );
+    await tell(ctx, tx, toldIn(moves), now);
+    ({ isCut } = page);
+  }
 }
 
 /**
@@ -117,28 +141,24 @@ export async function endSession(
   const now = ctx.runtime.now();
   // Before it is ended: a turn, or a question, that its host is writing has to be seen, or it would go on without its session.
   if ((await lockSession(tx, sessionId))?.live !== true) return false;
-  const held = await findBindings(tx, { sessionId });
   const ended = await endSessionRow(tx, sessionId, { state, reason, now });
   if (ended === undefined) return false;
-  await leaveBindings(ctx, tx, held, state === 'failed' ? ended : undefined);
+  await leaveBindings(ctx, tx, ended, state === 'failed');
   await insertNotices(tx, [{ sessionId, text: `The session is ${state}: ${reason}` }], now);
   return true;
 }
 
-/** `failed`: the session that held them, where it failed. */
-async function leaveBindings(
-  ctx: FlowContext,
-  tx: RoutingTx,
-  held: readonly Binding[],
-  failed: EndedSession | undefined,
-): Promise<void> {
-  const asks = failed !== undefined && held.some((one) => one.lifecycle === 'held');
+async function leaveBindings(ctx: FlowContext, tx: RoutingTx, ended: EndedSession, isFailed: boolean): Promise<void> {
   // Whoever replaces it takes over what it held; were that free meanwhile, there would be nothing to take over.
-  const isReplaced = asks && (await slotOf(tx, failed.agentId)).failedId === failed.id;
+  const asks = isFailed && (await hasHeld(tx, ended.id));
+  const isReplaced = asks && (await slotOf(tx, ended.agentId)).failedId === ended.id;
   const waits = (one: Binding): boolean => one.continuity === 'agent' || (isReplaced && one.lifecycle === 'held');
-  const released = held.filter((one) => !waits(one));
-  const waiting = held.filter(waits).map((one) => ({ ...one, sessionId: null }));
-  await move(ctx, tx, [...released.map(releaseOf), ...waiting.map((binding) => ({ binding, told: null }))]);
+  await moveAll(
+    ctx,
+    tx,
+    () => nextHeld(tx, { sessionId: ended.id }),
+    (one) => (waits(one) ? { binding: { ...one, sessionId: null }, told: null } : releaseOf(one)),
+  );
 }
 
 interface Move {
@@ -160,9 +180,11 @@ async function move(ctx: FlowContext, tx: RoutingTx, moves: readonly Move[]): Pr
     moves.map((one) => one.binding),
     now,
   );
-  const told = moves.flatMap(({ binding, told: as }) => (as === null ? [] : [{ ...as, binding }]));
-  await tell(ctx, tx, told, now);
+  await tell(ctx, tx, toldIn(moves), now);
 }
+
+const toldIn = (moves: readonly Move[]): Transition[] =>
+  moves.flatMap(({ binding, told }) => (told === null ? [] : [{ ...told, binding }]));
 
 async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[], now: Date): Promise<void> {
   if (told.length === 0) return;
@@ -186,7 +208,6 @@ export async function takeOver(
   const now = ctx.runtime.now();
   const before = await lockSession(tx, sessionId);
   if (before === undefined) throw noSession();
-  const own = await findBindings(tx, { agentId: before.agentId });
   const unheard = await unheardMessages(tx, sessionId, before.live);
   const { messageMaxBytes: bytesMax } = sessionSettings(ctx.config.file);
   await endSessionRow(tx, sessionId, { state: 'replaced', reason, now });
@@ -194,12 +215,15 @@ export async function takeOver(
   const passed = unheard.map((message) => ({ ...message, sessionId: successor.id, bytesMax }));
   await passMessages(tx, passed, now);
   await passChecks(tx, [{ sessionId: successor.id, before: sessionId }]);
-  const moves = own.flatMap((binding): Move[] => {
-    if (binding.sessionId !== null && binding.sessionId !== sessionId) return [];
-    const stays = binding.lifecycle === 'held' || binding.continuity === 'agent';
-    return [stays ? passTo(binding, successor.id) : releaseOf(binding)];
-  });
-  await move(ctx, tx, moves);
+  await moveAll(
+    ctx,
+    tx,
+    () => nextHeld(tx, { sessionId, agentId: before.agentId }),
+    (binding) => {
+      const stays = binding.lifecycle === 'held' || binding.continuity === 'agent';
+      return stays ? passTo(binding, successor.id) : releaseOf(binding);
+    },
+  );
   if (!before.live) return;
   await insertNotices(tx, [{ sessionId, text: `The session is replaced by ${successor.id}: ${reason}` }], now);
 }

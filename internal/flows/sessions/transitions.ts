@@ -38,6 +38,9 @@ function bindingPayload({ binding, eventContext }: Transition): JsonObject {
   };
 }
 
+/** Characters of the events of one statement: each repeats the notes of its binding. */
+const textMax = 4 * 1_048_576;
+
 /** Records the events of transitions, in order. Whoever calls asks for their routing. */
 export async function recordTransitions(
   ctx: FlowContext,
@@ -45,20 +48,29 @@ export async function recordTransitions(
   transitions: readonly Transition[],
   now: Date,
 ): Promise<void> {
-  if (transitions.length === 0) return;
-  const events = transitions.map((transition): NewEvent => {
-    const { sessionId } = transition.binding;
-    return {
-      id: timeOrderedId(ctx.runtime),
-      projectId: tx.projectId,
-      key: bindingEventKey(transition.kind),
-      dedupHash: null,
-      raw: null,
-      payload: JSON.stringify(bindingPayload(transition)),
-      receivedAt: now,
-      depth: transition.depth,
-      ...(sessionId !== null && { target: { type: 'svc.session', key: sessionId } }),
-    };
-  });
-  await recordInRouting(tx, events);
+  let events: NewEvent[] = [];
+  let size = 0;
+  for (const [at, transition] of transitions.entries()) {
+    const event = eventOf(ctx, tx, transition, now);
+    events.push(event);
+    size += event.payload?.length ?? 0;
+    if (size < textMax && at < transitions.length - 1) continue;
+    await recordInRouting(tx, events);
+    [events, size] = [[], 0];
+  }
+}
+
+function eventOf(ctx: FlowContext, tx: RoutingTx, transition: Transition, now: Date): NewEvent {
+  const { sessionId } = transition.binding;
+  return {
+    id: timeOrderedId(ctx.runtime),
+    projectId: tx.projectId,
+    key: bindingEventKey(transition.kind),
+    dedupHash: null,
+    raw: null,
+    payload: JSON.stringify(bindingPayload(transition)),
+    receivedAt: now,
+    depth: transition.depth,
+    ...(sessionId !== null && { target: { type: 'svc.session', key: sessionId } }),
+  };
 }

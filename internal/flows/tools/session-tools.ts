@@ -34,6 +34,7 @@ async function whole({ ctx, caller }: ToolCall, id: string) {
     createdAt,
     activeAt,
     bindings,
+    hasMoreBindings,
     live,
     parentId,
   } = found;
@@ -58,6 +59,7 @@ async function whole({ ctx, caller }: ToolCall, id: string) {
     createdAt,
     activeAt,
     bindings: bound,
+    ...(hasMoreBindings && { moreBindings: true }),
   };
 }
 

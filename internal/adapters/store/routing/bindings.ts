@@ -5,6 +5,7 @@ import type { JsonObject } from '../../../domain/json.ts';
 import type { BindingTarget, Continuity, EventContext, Lifecycle } from '../../../domain/spec.ts';
 import type { RoutingTx } from './routing-lock.ts';
 import type { Sql } from '../store.ts';
+import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface Binding {
@@ -55,6 +56,54 @@ export async function findBindings(
   return rows;
 }
 
+/** Rows of a page, and the bytes of their notes after which it ends: each is read, told and written again. */
+const page = { rows: 64, bytes: 1_048_576 } as const;
+
+/**
+ * The next active bindings that a session holds, or with `agentId` those of its agent that are nobody's else, oldest first: there
+ * may be thousands, with notes of their own. Whoever moves them on finds those behind them with the next call; `isCut`: there
+ * are more.
+ */
+export async function nextHeld(
+  tx: RoutingTx,
+  of: { readonly sessionId: string; readonly agentId?: string },
+): Promise<EarlyEnd<Binding>> {
+  const listed = `select ${selected} from svc.bindings
+      where project_id = $1::uuid and state = 'active'
+        and (session_id = $2::uuid or (agent_id = $3::uuid and session_id is null))
+      order by id limit ${page.rows} for update`;
+  return bindingPage(tx, listed, [tx.projectId, of.sessionId, of.agentId ?? null], 'next-held');
+}
+
+/** The same of claims of these agents that wait for a holder, in the order in which they were made. */
+export async function nextWaiting(tx: RoutingTx, agentIds: readonly string[]): Promise<EarlyEnd<Binding>> {
+  if (agentIds.length === 0) return { rows: [], isCut: false };
+  const listed = `select ${selected} from svc.bindings
+      where agent_id = any($1::uuid[]) and session_id is null and state = 'active' order by id limit ${page.rows} for update`;
+  return bindingPage(tx, listed, [agentIds], 'next-waiting');
+}
+
+async function bindingPage(
+  sql: Sql,
+  listed: string,
+  values: readonly unknown[],
+  name: string,
+): Promise<EarlyEnd<Binding>> {
+  const text = endingEarly(listed, { size: jsonBytes('context', '"eventContext"'), order: 'id', bytesMax: page.bytes });
+  const { rows, isCut } = earlyEnd((await sql.query<Binding & Sized>(text, values, name)).rows);
+  return { rows, isCut: isCut || rows.length === page.rows };
+}
+
+/** Whether a session holds anything that only the platform, or an operator, takes from it. */
+export async function hasHeld(tx: RoutingTx, sessionId: string): Promise<boolean> {
+  const { rows } = await tx.query(
+    `select from svc.bindings where project_id = $1::uuid and session_id = $2::uuid and state = 'active'
+        and lifecycle = 'held' limit 1`,
+    [tx.projectId, sessionId],
+  );
+  return rows.length > 0;
+}
+
 /** Claims of these agents that wait for a holder, in the order in which they were made. */
 export async function waitingClaims(sql: Sql, agentIds: readonly string[]): Promise<Binding[]> {
   if (agentIds.length === 0) return [];
@@ -70,9 +119,15 @@ export async function waitingClaims(sql: Sql, agentIds: readonly string[]): Prom
 const columns = `(id uuid, agent_id uuid, agent text, session_id uuid, target_type text, target_key text, state text,
   lifecycle text, continuity text, context jsonb, event_context jsonb)`;
 
-const packed = (bindings: readonly Binding[]): string =>
-  storableJson(
-    bindings.map((one) => ({
+/** Characters of one statement: notes may be large, and those of many bindings are the same. */
+const packedMax = 4 * 1_048_576;
+
+/** As JSON, so many at a time. */
+function* packed(bindings: readonly Binding[]): Generator<string> {
+  let texts: string[] = [];
+  let size = 0;
+  for (const one of bindings) {
+    const text = storableJson({
       id: one.id,
       agent_id: one.agentId,
       agent: one.agent,
@@ -84,34 +139,58 @@ const packed = (bindings: readonly Binding[]): string =>
       continuity: one.continuity,
       context: one.context ?? undefined,
       event_context: (one.eventContext as JsonObject | null) ?? undefined,
-    })),
-  );
+    });
+    texts.push(text);
+    size += text.length;
+    if (size < packedMax) continue;
+    yield `[${texts.join()}]`;
+    [texts, size] = [[], 0];
+  }
+  if (texts.length > 0) yield `[${texts.join()}]`;
+}
 
 /** Inserts bindings as they are; one that was bound and released within the transaction as well. */
 export async function insertBindings(tx: RoutingTx, bindings: readonly Binding[], now: Date): Promise<void> {
-  if (bindings.length === 0) return;
-  await tx.query(
-    `insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, state, lifecycle,
+  for (const rows of packed(bindings)) await tx.query(insertText, [tx.projectId, rows, now], 'insert-bindings');
+}
+
+const insertText = `insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, state, lifecycle,
          continuity, context, event_context, created_at, updated_at, released_at)
        select id, $1::uuid, agent_id, agent, session_id, target_type, target_key, state, lifecycle, continuity, context,
               event_context, $3::timestamptz, $3::timestamptz,
               case when state = 'released' then $3::timestamptz end
-         from json_to_recordset($2::json) as r ${columns}`,
-    [tx.projectId, packed(bindings), now],
-    'insert-bindings',
-  );
-}
+         from json_to_recordset($2::json) as r ${columns}`;
 
 /** Writes active bindings as they have become. Call before `insertBindings`, which may need what this releases. */
 export async function updateBindings(tx: RoutingTx, bindings: readonly Binding[], now: Date): Promise<void> {
-  if (bindings.length === 0) return;
-  await tx.query(
-    `update svc.bindings b set session_id = r.session_id, state = r.state, lifecycle = r.lifecycle,
+  for (const rows of packed(bindings)) await tx.query(updateText, [tx.projectId, rows, now], 'update-bindings');
+}
+
+const updateText = `update svc.bindings b set session_id = r.session_id, state = r.state, lifecycle = r.lifecycle,
          continuity = r.continuity, context = r.context, event_context = r.event_context, updated_at = $3::timestamptz,
          released_at = case when r.state = 'released' then $3::timestamptz end
        from json_to_recordset($2::json) as r ${columns}
+      where b.id = r.id and b.project_id = $1::uuid and b.state = 'active'`;
+
+/** Gives active bindings another holder, or releases them; the rest of each stays as it stands. */
+export async function shiftBindings(
+  tx: RoutingTx,
+  bindings: readonly Pick<Binding, 'id' | 'sessionId' | 'state'>[],
+  now: Date,
+): Promise<void> {
+  if (bindings.length === 0) return;
+  await tx.query(
+    `update svc.bindings b set session_id = r.session_id, state = r.state, updated_at = $5::timestamptz,
+         released_at = case when r.state = 'released' then $5::timestamptz end
+       from unnest($2::uuid[], $3::uuid[], $4::text[]) as r (id, session_id, state)
       where b.id = r.id and b.project_id = $1::uuid and b.state = 'active'`,
-    [tx.projectId, packed(bindings), now],
-    'update-bindings',
+    [
+      tx.projectId,
+      bindings.map((one) => one.id),
+      bindings.map((one) => one.sessionId),
+      bindings.map((one) => one.state),
+      now,
+    ],
+    'shift-bindings',
   );
 }

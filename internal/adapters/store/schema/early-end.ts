@@ -19,12 +19,16 @@ export interface Sized {
 /** `listed`: SQL of the page; `size`: SQL of the bytes of one of its rows; `order`: SQL of their order, in their names. */
 export const endingEarly = (
   listed: string,
-  { size, order }: { readonly size: string; readonly order: string },
+  {
+    size,
+    order,
+    bytesMax = pageBytesMax,
+  }: { readonly size: string; readonly order: string; readonly bytesMax?: number },
 ): string =>
   `with listed as materialized (${listed}), sized as (
      select *, count(*) over ()::int as "listedCount",
        coalesce(sum(${size}) over (order by ${order} rows between unbounded preceding and 1 preceding), 0) as "bytesBefore" from listed
-   ) select * from sized where "bytesBefore" < ${pageBytesMax} order by ${order}`;
+   ) select * from sized where "bytesBefore" < ${bytesMax} order by ${order}`;
 
 /** The SQL of how many bytes of JSON these columns are. */
 export const jsonBytes = (...columns: readonly string[]): string =>

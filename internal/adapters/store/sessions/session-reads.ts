@@ -147,8 +147,9 @@ export interface WholeSession extends SessionRow {
   readonly turns: number;
   readonly lastTurn: SessionTurn | null;
   readonly claims: readonly SessionClaim[];
-  /** The active ones that it holds. */
+  /** The active ones that it holds, oldest first, as many as one answer has. */
   readonly bindings: readonly BindingRow[];
+  readonly hasMoreBindings: boolean;
   /** Not the superseded ones. */
   readonly checks: readonly SessionCheck[];
   /** Requests of its harness that wait for a person, oldest first. */
@@ -157,6 +158,15 @@ export interface WholeSession extends SessionRow {
 
 const counted = (state: string): string =>
   `(select count(*) from svc.inbox i where i.session_id = s.id and i.state = '${state}')`;
+
+/** Bindings of a session that are read with it, and the bytes of their notes after which there are more; the list has all. */
+const heldMost = { rows: 200, bytes: 1_048_576 } as const;
+const isRead = `h.place <= ${heldMost.rows} and h.before < ${heldMost.bytes}`;
+const heldText = `select json_agg(h.row order by h.place) filter (where ${isRead}) as bindings, bool_or(not (${isRead})) as more
+  from (select to_json(b) as row, row_number() over (order by b.id) as place,
+          coalesce(sum(octet_length(b.context::text)) over (order by b.id rows between unbounded preceding and 1 preceding), 0) as before
+          from (select ${bindingColumns} from svc.bindings b where b.session_id = s.id and b.state = 'active'
+                 order by b.id limit ${heldMost.rows + 1}) b) h`;
 
 /** One session with what it holds. */
 export async function sessionById(sql: Sql, projectId: string, id: string): Promise<WholeSession | undefined> {
@@ -171,8 +181,7 @@ export async function sessionById(sql: Sql, projectId: string, id: string): Prom
            from svc.turns t where t.session_id = s.id order by t.number desc limit 1) as "lastTurn",
         coalesce((select json_agg(json_build_object('kind', c.kind, 'key', c.key) order by c.kind, c.key)
            from svc.session_claims c where c.session_id = s.id), '[]'::json) as claims,
-        coalesce((select json_agg(to_json(held) order by held.id) from (select ${bindingColumns} from svc.bindings b
-            where b.session_id = s.id and b.state = 'active') held), '[]'::json) as bindings,
+        coalesce(held.bindings, '[]'::json) as bindings, coalesce(held.more, false) as "hasMoreBindings",
         coalesce((select json_agg(json_build_object('name', k.name,
             'target', json_build_object('type', 'codehost.pull_request', 'key', k.target_key), 'cycle', k.cycle,
             'headSha', k.head_sha, 'state', k.state, 'conclusion', k.conclusion, 'title', k.title)
@@ -181,7 +190,7 @@ export async function sessionById(sql: Sql, projectId: string, id: string): Prom
         coalesce((select json_agg(json_build_object('id', q.id, 'title', q.title, 'request', q.request,
             'createdAt', q.created_at) order by q.created_at, q.id)
            from svc.permissions q where q.session_id = s.id and q.state = 'open'), '[]'::json) as permissions
-       from ${from} where s.project_id = $1::uuid and s.id = $2::uuid`,
+       from ${from} left join lateral (${heldText}) held on true where s.project_id = $1::uuid and s.id = $2::uuid`,
     [projectId, id],
   );
   return rows[0] && { ...rows[0], ...withInstants(rows[0]) };

@@ -64,6 +64,7 @@ export const showWholeSession = (row: WholeSession) => ({
   ...(row.lastTurn !== null && { lastTurn: filled(row.lastTurn) }),
   claims: row.claims.map(({ kind, key }) => ({ kind, ...(kind === 'thread' && { key }) })),
   bindings: row.bindings.map(showBinding),
+  ...(row.hasMoreBindings && { moreBindings: true as const }),
   checks: row.checks.map(filled),
   permissions: row.permissions,
   mountRefs: row.mountRefs,
