@@ -40,7 +40,7 @@ export function parseArgv(
     index++;
     if (open && token === '--') open = false;
     else if (open && token.startsWith('-') && token !== '-')
-      index = readOption(token, index, argv, command, globals, values);
+      index = readOption(argv, index - 1, { command, globals }, values);
     else if (command !== undefined) args.push(token);
     else {
       words.push(token);
@@ -103,15 +103,19 @@ function meantBy(near: string, given: string, siblings: readonly CommandSpec[], 
   return list && given === `${near}s` ? [near, 'list'] : [near];
 }
 
-function readOption(
-  token: string,
-  next: number,
-  argv: readonly string[],
-  command: CommandSpec | undefined,
-  globals: readonly OptionSpec[],
-  values: Values,
-): number {
-  const [name, inline] = splitOption(token);
+/** What options there are: those of the command, as far as it is known, and those of every command. */
+interface KnownOptions {
+  readonly command: CommandSpec | undefined;
+  readonly globals: readonly OptionSpec[];
+}
+
+/**
+ * Reads the option at `at` into `values`, and gives the index behind it and its value. Throws UsageError for one that is not
+ * known, and for a value that it does not take.
+ */
+function readOption(argv: readonly string[], at: number, { command, globals }: KnownOptions, values: Values): number {
+  const next = at + 1;
+  const [name, inline] = splitOption(argv[at] ?? '');
   // A command's own option wins over a global one of the same name (`secret set --org`).
   const specs = [...(command?.options ?? []), ...globals];
   const found = findOption(name, specs);
