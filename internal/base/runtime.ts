@@ -10,7 +10,7 @@ export interface Runtime {
   readonly log: Logger;
 }
 
-/** A version 7 UUID: ids made later sort later, to the millisecond. The rest is that of a random one. */
+/** A version 7 UUID: ids of a later millisecond sort later; within one their order is random. */
 export function timeOrderedId(runtime: Pick<Runtime, 'now' | 'uuid'>, now: Date = runtime.now()): string {
   const ms = now.getTime();
   if (ms !== last.ms) {
@@ -20,5 +20,5 @@ export function timeOrderedId(runtime: Pick<Runtime, 'now' | 'uuid'>, now: Date 
   return last.head + runtime.uuid().slice(15);
 }
 
-/** What the ids of one millisecond begin with: thousands of them are made a second. */
+/** The beginning that the ids of one millisecond share, kept because thousands are made a second. */
 let last = { ms: -1, head: '' };

@@ -12,13 +12,13 @@ export interface Range {
   readonly end: number;
 }
 
-/** Of a text that several files made: where a part begins in it, and where that was written. */
+/** A part of a text that was joined from several files: where it begins in the text, and where it was written. */
 export interface TextPart {
   readonly offset: number;
   readonly range: Range;
 }
 
-/** Where that part of a text was written which holds an offset. */
+/** Where the part of a text was written that holds the offset. */
 export function writtenAt(
   text: { readonly range: Range; readonly parts?: readonly TextPart[] },
   offset: number,

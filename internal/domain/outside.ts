@@ -26,7 +26,7 @@ const kinds = {
 
 export type OutsideCode = keyof typeof kinds;
 
-/** Of a failed call: the connection or what stands behind it, and not what the call asked for. */
+/** Codes that say something of the connection, or of the provider behind it, and not of what the call asked for. */
 const ofTheConnection: ReadonlySet<string> = new Set<OutsideCode | 'remote-unavailable' | 'remote-refused'>([
   'connection-inactive',
   'authorization-required',
@@ -44,8 +44,8 @@ const ofTheConnection: ReadonlySet<string> = new Set<OutsideCode | 'remote-unava
 export const isOfConnection = (code: string | null): boolean => code !== null && ofTheConnection.has(code);
 
 /**
- * Whether something failed for want of the right master keys in this daemon: that says nothing of what it was about, and
- * another daemon gets further, or this one once its file is right.
+ * Whether something failed because this daemon lacks the right master keys. That says nothing of what it was about: another
+ * daemon may succeed, and this one does once its key file is right.
  */
 export const isOfMasterKey = (code: string): boolean =>
   code === 'master-key-missing' || code === 'master-key-unusable' || code === 'master-key-refused';
@@ -61,7 +61,7 @@ export function rateLimited(what: string, seconds: number): Fault {
   return outsideFault('rate-limited', `${what}; retry after ${n} seconds`, n);
 }
 
-/** The provider did nothing, because it limits these calls; it named so many seconds, or none. Thrown by a client. */
+/** Thrown by a client: the provider did nothing because it limits these calls. `seconds` as it named them, or undefined. */
 export class ProviderLimited extends Error {
   readonly seconds: number | undefined;
   constructor(seconds: number | undefined) {

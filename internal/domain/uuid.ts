@@ -3,7 +3,7 @@
 /** Source of an expression: an id in lower case. */
 export const uuidPattern = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
-/** A whole text that is an id, as it is stored. */
+/** Matches a whole text that is an id as it is stored, in lower case. */
 export const uuid = new RegExp(`^${uuidPattern}$`);
 const anyCase = new RegExp(uuid, 'i');
 

@@ -45,7 +45,7 @@ export interface ArgSpec {
   readonly name: string;
   readonly help: string;
   readonly optional?: true;
-  /** The last one, and all that follow it. */
+  /** Takes all that follow; only the last argument may. */
   readonly many?: true;
   readonly choices?: readonly string[];
   readonly completes?: 'file' | 'directory';
@@ -81,7 +81,7 @@ export interface Call {
   readonly json: boolean;
   /** What `svc get KIND NAME` asks of a list: the one thing of this name or id. */
   readonly only: string | undefined;
-  /** The server that was spoken to. What is thrown over an answer of another shape than this program knows is that one's doing. */
+  /** The server that was spoken to: where reading an answer throws because its shape is another, it is named as the cause. */
   readonly spoken: { to?: string };
   /** A required argument. */
   arg(name: string): string;
