@@ -48,6 +48,7 @@ export interface Gauges {
   readonly daemons: readonly { readonly role: string; readonly count: number }[];
 }
 
+/** All gauges of the installation, in a few statements. */
 export async function readGauges(sql: Sql): Promise<Gauges> {
   return {
     repositories: await repositoryStates(sql),

@@ -55,6 +55,7 @@ export async function breakGlassSince(sql: Sql, orgId: string, since: Date): Pro
   return rows[0]?.n ?? 0;
 }
 
+/** What a doctor has to tell of a project now, each trouble with what it is about. */
 export async function findTroubles(
   sql: Sql,
   project: { readonly id: string; readonly orgId: string },

@@ -174,6 +174,10 @@ export async function endRunsOfArchived(
   );
 }
 
+/**
+ * A move of a run with its texts made, so that none is made while a lock is held. `inFull`: lists are written, and not copied
+ * from the run that has written the same before.
+ */
 export async function prepareMove(move: Move, inFull = false): Promise<PreparedMove> {
   const { update, values, isCopy } = await updateOf(move, inFull);
   const { id, patch } = move;

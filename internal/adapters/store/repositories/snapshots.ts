@@ -30,6 +30,7 @@ export interface StoredSnapshot {
 /** Runs of a repository whose inputs are kept, of those that applied something, of those that looked well, and of held ones. */
 const keptRuns = 20;
 
+/** A new snapshot; its blobs have to be stored before. */
 export async function insertSnapshot(
   sql: Sql,
   row: StoredSnapshot & { readonly id: string; readonly repositoryId: string },

@@ -34,6 +34,7 @@ export async function readGeneratedSpecs(
   return new Map(rows.map((row) => [row.id, row.spec]));
 }
 
+/** Makes or changes generated resources; set-wise. */
 export async function writeGenerated(
   tx: Sql,
   projectId: string,
@@ -64,6 +65,7 @@ export async function writeUsers(tx: Sql, projectId: string, users: readonly Use
   );
 }
 
+/** Takes agents out of the users of generated resources; set-wise. */
 export async function deleteUsers(tx: Sql, users: Writes['userDeletes']): Promise<void> {
   if (users.length === 0) return;
   await tx.query(
@@ -74,6 +76,7 @@ export async function deleteUsers(tx: Sql, users: Writes['userDeletes']): Promis
   );
 }
 
+/** By their ids; set-wise. */
 export async function deleteGenerated(tx: Sql, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await tx.query('delete from svc.generated_resources where id = any($1::uuid[])', [ids]);
@@ -96,6 +99,7 @@ export async function deleteUnusedGenerated(tx: Sql, projectId: string): Promise
 /** What planning sees of a project's ($1) avatars. */
 export const assetsSeen = 'select sha256 from svc.assets where project_id = $1::uuid';
 
+/** SHA-256 of the assets that a project has stored. */
 export async function readAssetHashes(sql: Sql, projectId: string): Promise<ReadonlySet<string>> {
   const { rows } = await sql.query<{ sha256: string }>(assetsSeen, [projectId]);
   return new Set(rows.map((row) => row.sha256));

@@ -46,6 +46,7 @@ export async function writeTriggers(tx: Sql, projectId: string, triggers: readon
   for await (const slice of jsonbSlices(triggers)) await tx.query(text, [projectId, slice]);
 }
 
+/** By agent and ordinal; set-wise. */
 export async function deleteTriggers(tx: Sql, triggers: Writes['triggerDeletes']): Promise<void> {
   if (triggers.length === 0) return;
   await tx.query(
@@ -86,6 +87,7 @@ export async function listTriggers(sql: Sql, projectId: string, filter: TriggerF
 /** A trigger without what may be large of it. */
 export type TriggerHead = Omit<TriggerRow, 'spec'>;
 
+/** Triggers of a project without their specs. */
 export async function listTriggerHeads(sql: Sql, projectId: string, filter: TriggerFilter): Promise<TriggerHead[]> {
   return (await sql.query<TriggerHead>(triggersSql(''), valuesOf(projectId, filter))).rows;
 }

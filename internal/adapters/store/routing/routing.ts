@@ -87,6 +87,7 @@ export const routingOpening = (projectId: string, most: number): Statement => ({
   name: 'take-routing',
 });
 
+/** What the opening statement of a routing transaction has found; undefined where another has the project. */
 export function startedRouting(tx: Sql, projectId: string, rows: readonly unknown[]): RoutingStart | undefined {
   const [start] = rows as readonly StartRow[];
   if (start === undefined) return undefined;

@@ -12,10 +12,12 @@ const comment = 'svc restore has begun here and not ended';
 
 type Asked = Pick<Client, 'query'>;
 
+/** Notes that a restore has begun, in a database that may be empty. */
 export async function noteUnfinished(client: Asked): Promise<void> {
   await client.query(`create schema if not exists svc; comment on schema svc is '${comment}'`);
 }
 
+/** Takes the note away: the restore has filled the database. */
 export async function noteFinished(client: Asked): Promise<void> {
   await client.query('comment on schema svc is null');
 }

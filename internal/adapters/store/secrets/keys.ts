@@ -259,6 +259,7 @@ export async function advanceRotation(tx: Sql, id: string, count: number): Promi
   await tx.query('update svc.key_rotations set done = done + $2::bigint where id = $1::uuid', [id, count]);
 }
 
+/** Ends a rotation; `retired`: versions that seal nothing any more. */
 export async function endRotation(
   tx: Sql,
   id: string,

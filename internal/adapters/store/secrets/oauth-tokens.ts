@@ -12,6 +12,7 @@ export interface TokenRow {
   readonly sealed: Buffer;
 }
 
+/** A sealed token; whoever stores it counts its key version. */
 export async function insertToken(tx: Sql, row: TokenRow): Promise<void> {
   await tx.query(
     `insert into svc.oauth_tokens (id, org_id, project_id, name, key_version, sealed)
@@ -20,6 +21,7 @@ export async function insertToken(tx: Sql, row: TokenRow): Promise<void> {
   );
 }
 
+/** A token as it is sealed. */
 export async function tokenById(sql: Sql, id: string): Promise<TokenRow | undefined> {
   const { rows } = await sql.query<TokenRow>(
     `select id, org_id as "orgId", project_id as "projectId", name, key_version as "keyVersion", sealed

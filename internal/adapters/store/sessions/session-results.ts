@@ -66,6 +66,7 @@ export interface LeftDiff {
   readonly takenAt: Date;
 }
 
+/** Keeps how a clone differs now, while the lease is held; one that is the same is not written again. */
 export async function putDiff(sql: Sql, lease: Lease, row: LeftDiff): Promise<void> {
   await sql.query(
     `insert into svc.session_diffs as d (session_id, mount_path, repository, ref, commit, diff, truncated, taken_at)

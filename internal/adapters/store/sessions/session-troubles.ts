@@ -26,6 +26,7 @@ export interface SessionTroubles {
 
 const shownMax = 20;
 
+/** What keeps sessions of a project from going on, or has ended them badly: at most twenty of each kind. */
 export async function findSessionTroubles(sql: Sql, projectId: string, now: Date): Promise<SessionTroubles> {
   const agents = await sql.query<SessionTroubles['agents'][number]>(
     `select spec ->> 'harness' as harness, spec #>> '{model,provider}' as provider, count(*)::int as agents

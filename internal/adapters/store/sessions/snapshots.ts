@@ -44,6 +44,7 @@ export async function putSnapshot(
   return rowCount === 1;
 }
 
+/** A sealed piece of a part of a snapshot, by its number from 0 on. */
 export async function putPiece(
   tx: Sql,
   of: { readonly id: string; readonly part: number; readonly number: number; readonly piece: Buffer },
@@ -77,6 +78,7 @@ export async function countPieces(sql: Sql, id: string, part: number): Promise<n
   return rows[0]?.count ?? 0;
 }
 
+/** A piece as it is sealed; undefined behind the last one. */
 export async function readPiece(sql: Sql, id: string, part: number, number: number): Promise<Buffer | undefined> {
   const { rows } = await sql.query<{ piece: Buffer }>(
     `select piece from svc.session_snapshot_pieces where snapshot_id = $1::uuid and part = $2::int and number = $3::int`,

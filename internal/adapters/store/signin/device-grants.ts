@@ -103,6 +103,7 @@ export async function pollGrant(tx: Sql, deviceCodeSha256: Buffer, now: Date): P
   return rows[0];
 }
 
+/** True for the one call that turns an allowed grant into a token. */
 export async function useGrant(tx: Sql, id: string): Promise<boolean> {
   const { rowCount } = await tx.query(
     `update svc.device_grants set state = 'used' where id = $1::uuid and state = 'allowed'`,

@@ -4,6 +4,7 @@
 import type { OrgRole, ProjectRole } from '../../../domain/permission.ts';
 import type { Sql } from '../store.ts';
 
+/** A new sign-in by a provider, by the hash of its cookie. */
 export async function insertAttempt(
   sql: Sql,
   attempt: {
@@ -36,6 +37,7 @@ export async function takeAttempt(
   return rows[0];
 }
 
+/** Keeps the groups of somebody whom none of them lets in, to be told once. */
 export async function keepRefusedGroups(sql: Sql, cookieSha256: Buffer, groups: readonly string[]): Promise<void> {
   await sql.query(`update svc.signin_attempts set refused_groups = $2::jsonb where cookie_sha256 = $1::bytea`, [
     cookieSha256,
