@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { formsOf } from './mask-forms.ts';
 import { Mask } from './mask.ts';
 import { beginningAtEnd, replaceLong } from './mask-search.ts';
 
@@ -32,6 +33,34 @@ test('a value is hidden at any length, at once and in turns, and at the end of w
     assert.equal(await mask.applyInTurns(said), 'it is ***, or ***.');
     assert.equal(mask.applyToCut(`it is ${value.slice(0, -1)}`), 'it is ');
   }
+});
+
+/** Some are like others at one end or at both. */
+const line = fc
+  .tuple(
+    fc.constantFrom('', '        ', 'value-of-'),
+    fc.string({ unit: fc.constantFrom('a', 'b', '-'), maxLength: 24 }),
+  )
+  .map((parts) => parts.join(''));
+
+test('very many values are hidden as if each were looked for by itself, also where a text ends within one', () => {
+  const lines = fc.array(line, { minLength: 8, maxLength: 30 });
+  fc.assert(
+    fc.property(lines, fc.array(fc.nat(), { minLength: 6, maxLength: 6 }), fc.nat(60), (values, draws, cut) => {
+      const mask = new Mask();
+      mask.hide(values);
+      // Longest first: one may be part of another.
+      const forms = [...new Set(values.flatMap(formsOf))].filter((form) => form.length >= 4);
+      const each = forms.toSorted((one, other) => other.length - one.length);
+      const drawn = draws.map((draw) => forms[draw % forms.length] ?? '').join(' and ');
+      const said = drawn.slice(0, drawn.length - cut);
+      assert.equal(
+        mask.apply(said),
+        each.reduce((text, form) => text.replaceAll(form, '***'), said),
+      );
+      assert.equal(mask.open(said), Math.max(0, ...each.map((form) => beginningAtEnd(said, form))));
+    }),
+  );
 });
 
 test('of what a harness gives without end, the newest is hidden, and what the session has all the while', () => {

@@ -4,7 +4,7 @@
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { formsOf } from './mask-forms.ts';
-import { beginningAtEnd, replaceLong } from './mask-search.ts';
+import { beginningAtEnd, Candidates, replaceLong } from './mask-search.ts';
 
 const maskedText = '***';
 /** Shorter ones would blank out ordinary words. */
@@ -15,6 +15,8 @@ const longChars = 256;
 const givenMax = { values: 64, chars: 65_536 } as const;
 /** Of the event loop, one after another. */
 const turnMs = 20;
+/** Fewer values are looked for one by one sooner than it is found out which of them may be there. */
+const fewValues = 64;
 
 /** Filled by a launch, asked by whatever writes down what its harness said. */
 export class Mask {
@@ -26,6 +28,7 @@ export class Mask {
   #givenChars = 0;
   /** In all forms; longest first: one may be part of another. */
   #values: readonly string[] = [];
+  #candidates: Candidates | undefined;
   #scrub: (text: string) => string = (text) => text;
 
   /** Hides values from now on, in whatever form they are written. */
@@ -59,6 +62,7 @@ export class Mask {
   #join(): void {
     const all = new Set([...this.#kept, ...[...this.#given.values()].flat()].filter((form) => form.length >= charsMin));
     this.#values = [...all].sort((a, b) => b.length - a.length);
+    this.#candidates = undefined;
   }
 
   /** All that is hidden, as it was given. */
@@ -72,14 +76,25 @@ export class Mask {
   }
 
   apply(text: string): string {
-    return this.#scrub(this.#values.reduce(without, text));
+    return this.#scrub(this.#valuesIn(text).reduce(without, text));
+  }
+
+  /** Those that may stand in a text. */
+  #valuesIn(text: string): readonly string[] {
+    return this.#manyValues()?.in(text) ?? this.#values;
+  }
+
+  /** Undefined where there are few. */
+  #manyValues(): Candidates | undefined {
+    if (this.#values.length > fewValues) this.#candidates ??= new Candidates(this.#values);
+    return this.#candidates;
   }
 
   /** As `apply`, of a large text: others have their turn meanwhile. */
   async applyInTurns(text: string): Promise<string> {
     let left = text;
     let since = performance.now();
-    for (const value of this.#values) {
+    for (const value of this.#valuesIn(text)) {
       left = without(left, value);
       if (performance.now() - since < turnMs) continue;
       await yieldToEventLoop();
@@ -90,8 +105,11 @@ export class Mask {
 
   /** So many characters at the end of a text may be the beginning of what is hidden: wait for what follows. */
   open(text: string): number {
-    let most = 0;
-    for (const value of this.#values) {
+    const candidates = this.#manyValues();
+    let most = candidates?.shortBeginning(text) ?? 0;
+    for (const value of candidates?.beginningIn(text) ?? this.#values) {
+      // The longest come first: of those that are left none can have begun sooner.
+      if (value.length - 1 <= most) break;
       const from = Math.max(0, text.length - value.length + 1);
       const at = text.indexOf(value.charAt(0), from);
       if (at !== -1 && text.length - at > most) most = Math.max(most, beginningAtEnd(text, value));

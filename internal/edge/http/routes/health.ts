@@ -17,7 +17,7 @@ async function schemaFile(
   baseUrl: string,
   file: string,
 ): Promise<{ readonly text: string; readonly etag: string } | undefined> {
-  const [, kind, version] = /^([a-z]+)(?:-v(\d+))?\.json$/.exec(file) ?? [];
+  const [, kind, version] = /^([a-z]+)(?:-v([1-9]\d*))?\.json$/.exec(file) ?? [];
   const { jsonSchema, schemaKinds } = await import('../../../../schemas/json-schema.ts');
   const known = schemaKinds.find((one) => one === kind);
   if (known === undefined || (version !== undefined && Number(version) !== schemaVersion)) return undefined;
