@@ -310,7 +310,7 @@ export const sessionDiff = named(
         commit: v.string(),
         /** Of the work tree against it, as git writes it, with files that are new; empty where nothing differs. */
         diff: v.string(),
-        /** It is longer than 1 MiB, and ends there. */
+        /** It is longer than 1 MiB, and ends there; or the differences before it are 16 MiB, and it is not told. */
         truncated: v.boolean(),
         takenAt: timestamp,
       }),

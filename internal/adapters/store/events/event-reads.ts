@@ -7,6 +7,7 @@ import type { Json } from '../../../domain/json.ts';
 import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
 import { readLargeBody } from './event-bodies.ts';
 import { unroutedSql, markOf } from '../routing/routing.ts';
+import { pageBytesMax } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
 import { type RouterStatus, wholePayload } from './events.ts';
 import type { EventTarget } from './new-event.ts';
@@ -92,6 +93,12 @@ const selected = (limit: string): string => `e.id, e.seq, e.key, ${sizeOf} as si
       'decision', r.decision, 'sessionIds', r.session_ids, 'because', r.because, 'severity', r.severity)
       order by r.agent collate "C", r.ordinal) from svc.event_routes r where r.event_id = e.id), '[]'::json) as routes`;
 
+/** SQL of about how many bytes the decisions on an event are as JSON. */
+const routeBytes = (
+  event: string,
+): string => `select coalesce(sum(200 + length(r.agent) + coalesce(length(r.because), 0)
+  + 40 * cardinality(r.session_ids)), 0) as bytes from svc.event_routes r where r.event_id = ${event}`;
+
 export interface EventFilter {
   readonly key?: string | undefined;
   /** Only keys that are, or that are not, like this pattern of SQL. */
@@ -129,7 +136,8 @@ async function floorOf(sql: Sql, projectId: string, { status, keyLike, before }:
 
 /**
  * A page of a project's events, newest first. `lookedTo`: where the page ends though older events may fit as well, the
- * number before which the next one goes on: a filter that few events pass does not read all of history at once.
+ * number before which the next one goes on: a filter that few events pass does not read all of history at once, and events on
+ * which very much was decided are not all on one page.
  */
 export async function listEvents(
   sql: Sql,
@@ -137,7 +145,7 @@ export async function listEvents(
   filter: EventFilter,
 ): Promise<{ readonly rows: readonly EventRow[]; readonly lookedTo: number | null }> {
   const floor = await floorOf(sql, projectId, filter);
-  const { rows } = await sql.query<StoredEvent>(
+  const { rows } = await sql.query<StoredEvent & { listed: number }>(
     `with page as materialized (
        select * from svc.events e
         where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
@@ -145,8 +153,12 @@ export async function listEvents(
           and ($5::bigint is null or e.seq < $5::bigint) and ($10::bigint is null or e.seq >= $10::bigint)
           and ($8::text is null or (e.key like $8::text) <> $9::boolean)
           and ($11::uuid is null or e.endpoint_id = $11::uuid)
-        order by e.seq desc limit $6::int)
-     select ${selected('$7::int')} from page e left join svc.event_bodies b on b.event_id = e.id order by e.seq desc`,
+        order by e.seq desc limit $6::int), sized as (
+       select page.*, count(*) over ()::int as listed, coalesce(sum(w.bytes) over (order by page.seq desc
+           rows between unbounded preceding and 1 preceding), 0) as bytes_before
+         from page cross join lateral (${routeBytes('page.id')}) w)
+     select ${selected('$7::int')}, e.listed from sized e left join svc.event_bodies b on b.event_id = e.id
+      where e.bytes_before < ${pageBytesMax} order by e.seq desc`,
     [
       projectId,
       filter.key ?? null,
@@ -161,8 +173,12 @@ export async function listEvents(
       filter.endpointId ?? null,
     ],
   );
-  const isCut = rows.length < filter.limit && floor !== null;
-  return { rows: rows.map((row) => withPayload(row, payloadOf(row) ?? null)), lookedTo: isCut ? floor : null };
+  const { listed = 0 } = rows[0] ?? {};
+  // What hundreds of triggers have decided, of hundreds of sessions each, is many times the events themselves.
+  const isEarly = rows.length < listed;
+  const lookedTo = isEarly ? (rows.at(-1)?.seq ?? null) : rows.length < filter.limit ? floor : null;
+  const events = rows.map(({ listed: _listed, ...row }) => withPayload(row, payloadOf(row) ?? null));
+  return { rows: events, lookedTo };
 }
 
 /** How many events a filter finds on all pages. */

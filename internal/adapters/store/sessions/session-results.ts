@@ -120,11 +120,20 @@ export async function fileContent(sql: Sql, sessionId: string, path: string): Pr
   return rows[0]?.content;
 }
 
-/** How the clones of a session's mounts differ from what was mounted, as it was kept last, by path. */
+/** Bytes of all differences that one answer holds: a session may have any number of mounts. */
+const diffBytesMax = 16 * 1_048_576;
+
+/**
+ * How the clones of a session's mounts differ from what was mounted, as it was kept last, by path. Behind so many bytes of them
+ * each is told without its text, as one that is `truncated`.
+ */
 export async function diffsOf(sql: Sql, sessionId: string): Promise<LeftDiff[]> {
   const { rows } = await sql.query<LeftDiff>(
-    `select mount_path as "mountPath", repository, ref, commit, diff, truncated, taken_at as "takenAt"
-       from svc.session_diffs where session_id = $1::uuid order by mount_path collate "C"`,
+    `select mount_path as "mountPath", repository, ref, commit, case when bytes <= ${diffBytesMax} then diff else '' end as diff,
+            truncated or bytes > ${diffBytesMax} as truncated, taken_at as "takenAt"
+       from (select d.*, sum(octet_length(d.diff)) over (order by d.mount_path collate "C") as bytes
+               from svc.session_diffs d where d.session_id = $1::uuid) d
+      order by mount_path collate "C"`,
     [sessionId],
   );
   return rows;
