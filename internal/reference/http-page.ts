@@ -42,7 +42,7 @@ Repositories, secrets and agents have a version, which their answers carry as \`
 
 ## Streams
 
-Server-sent events. A stream ends within five seconds of the loss of the right to it, with the event \`signed-out\`; an answer by the line is broken off then, and the program that \`exec\` runs ends. An answer of which nothing has been read for 60 seconds is ended, a stream too: its reader goes on with \`Last-Event-ID\`.`;
+Server-sent events. A stream ends within five seconds of the loss of the right to it, with the event \`signed-out\`; an answer by the line is broken off then, and the program that \`exec\` runs ends. An answer of which nothing has been read for 60 seconds is ended, a stream too: its reader goes on with \`Last-Event-ID\`. One caller has 1,000 streams of a daemon at most; a further one is 429 \`too-many-streams\`.`;
 
 /** The tag of a path: the word after the project, the organization, or the version. */
 function groupOf(path: string): string {

@@ -26,6 +26,7 @@ import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, watchReadiness } from './readiness.ts';
 import { serverRoutes } from './routes/health.ts';
 import { asSlugFault, isUnreadableSlug, noSuchResource } from './slug-path.ts';
+import { OpenStreams } from './open-streams.ts';
 import { jsonLines, sendEvents } from './sse.ts';
 
 const mebibyte = 1_048_576;
@@ -45,6 +46,8 @@ const limits = {
   unreadMs: 60_000,
   /** Queries that wait for a connection, above which new requests are turned away. */
   waitingMax: 500,
+  /** Open streams of one caller: beside three thousand the calls of others take several times as long. */
+  streams: 1_000,
 };
 
 export interface HttpServer {
@@ -67,6 +70,8 @@ export interface HttpOptions {
   /** Milliseconds: of an answer that nobody reads, until its connection is closed (absent: a minute); of a stop, for last calls. */
   readonly unreadMs?: number;
   readonly lastCallMs?: number;
+  /** Of one caller at a time (absent: 1,000). */
+  readonly streamsMax?: number;
 }
 
 export interface Pages {
@@ -113,8 +118,8 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
     waitingMax: limits.waitingMax,
     draining: draining.signal,
   });
-  const limit = new FailureLimit();
-  for (const route of table) addRoute(app, ctx, route, limit, draining.signal);
+  const callers = { failures: new FailureLimit(), streams: new OpenStreams(options.streamsMax ?? limits.streams) };
+  for (const route of table) addRoute(app, ctx, route, callers, draining.signal);
   for (const mount of options.mounts ?? []) addMount(app, mount);
   const address = await app.listen({ host: options.listen.host, port: options.listen.port });
   watch.start(() => ctx().runtime.log);
@@ -212,7 +217,7 @@ function addRoute(
   app: FastifyInstance,
   ctx: () => FlowContext,
   route: Route,
-  limit: FailureLimit,
+  callers: { readonly failures: FailureLimit; readonly streams: OpenStreams },
   draining: AbortSignal,
 ): void {
   const requests = new WeakMap<FastifyRequest, Begun>();
@@ -241,7 +246,8 @@ function addRoute(
       if (isApi && own.db.waiting() > limits.waitingMax) throw overloaded();
       requireNoEncoding(request.headers['content-encoding']);
       if (route.admit !== undefined) await admit(route, own, request, reply);
-      const access = await authorize(own, route, request, limit);
+      const access = await authorize(own, route, request, callers.failures);
+      if (route.stream === true && access !== undefined) callers.streams.count(access.principal.id, reply.raw);
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
       requests.set(request, { ctx: own, access, contentType: request.headers['content-type'] });
       if (request.headers['content-type'] !== undefined) request.raw.headers['content-type'] = typeOf(request);
