@@ -55,6 +55,9 @@ export function outsideFault(code: OutsideCode, message: string, retryAfterSecon
   return new Fault(kinds[code], code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
 }
 
+/** Seconds that a limit is kept to: a minute where it names none, a day at most, since no provider wants to be left alone for longer. */
+export const limitSeconds = (named: number | undefined): number => Math.min(named ?? 60, 86_400);
+
 /** `rate-limited`, which ends as every limit does: `retry after N seconds`. */
 export function rateLimited(what: string, seconds: number): Fault {
   const n = Math.max(1, Math.ceil(seconds));

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { Fault } from '../../domain/fault.ts';
-import { outsideFault, rateLimited } from '../../domain/outside.ts';
+import { limitSeconds, outsideFault, rateLimited } from '../../domain/outside.ts';
 import { isLimit, namedSeconds } from '../../adapters/providers/codehost/codehost.ts';
 import type { GitUpstream } from '../../flows/broker/broker.ts';
 import type { FlowContext } from '../../flows/context.ts';
@@ -19,9 +19,6 @@ export interface Exchange {
   forward(way: GitUpstream, path: string, body?: AsyncIterable<Uint8Array> | Buffer): Promise<Dispatcher.ResponseData>;
 }
 
-/** Seconds: where a limit names none, and beyond which none is believed. */
-const limits = { unnamed: 60, most: 86_400 } as const;
-
 /** What the code host says of a request that it did not serve. */
 export function judge(
   { statusCode: status, headers }: Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>,
@@ -29,10 +26,7 @@ export function judge(
 ): Fault | undefined {
   if (status === 200) return undefined;
   if (isLimit(status, headers, ''))
-    return rateLimited(
-      'the code host limits these calls',
-      Math.min(namedSeconds(headers) ?? limits.unnamed, limits.most),
-    );
+    return rateLimited('the code host limits these calls', limitSeconds(namedSeconds(headers)));
   if (status === 401) return outsideFault('credential-refused', 'the code host does not take the credential');
   if (status === 403) {
     const lacks = needs === '' ? '' : `; it lacks one of ${needs}`;

@@ -14,7 +14,7 @@ import {
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
-import { rateLimited } from '../../domain/outside.ts';
+import { limitSeconds, rateLimited } from '../../domain/outside.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
@@ -58,9 +58,9 @@ const unavailable = (): Fault =>
     'The credential of the error tracker is not usable: connect the error tracker again, or ask an operator to look at it (svc doctor).',
   );
 
-/** A minute where the provider names no time, a day at most: no provider wants to be left alone for longer. */
-export const errtrackLimited = (seconds = 60): Fault =>
-  rateLimited('the error tracker limits these calls', Math.min(seconds, 86_400));
+/** `seconds`: as the provider names them. */
+export const errtrackLimited = (seconds: number | undefined): Fault =>
+  rateLimited('the error tracker limits these calls', limitSeconds(seconds));
 
 /** So long before its end a token is replaced. */
 const marginMs = 30 * 60_000;

@@ -18,7 +18,7 @@ import {
   Time,
   useRead,
 } from './kit.ts';
-import { type Topic, useLive } from './live.ts';
+import { type Topic, useDue, useLive } from './live.ts';
 import { pageHref, type PageProps, type Place, setQuery } from './pages.ts';
 
 export interface Filter {
@@ -139,19 +139,9 @@ function compare(
   return { waiting, gone: new Set(gone) };
 }
 
-const dueMs = { every: 5_000, slack: 1_000 } as const;
-/** Reads again once what was due of a row is over. */
-function useDue<R>(dueAt: List<R>['dueAt'], rows: readonly R[] | undefined, again: () => void): void {
-  useEffect(() => {
-    if (dueAt === undefined || rows === undefined) return undefined;
-    const first = Math.min(...rows.map((row) => Date.parse(dueAt(row) ?? '') || Number.POSITIVE_INFINITY));
-    const look = (): void => {
-      if (!document.hidden && Date.now() > first + dueMs.slack) again();
-    };
-    const timer = setInterval(look, dueMs.every);
-    return () => clearInterval(timer);
-  }, [rows]);
-}
+/** When the first of the rows is due, in milliseconds; never, where none is. */
+const firstDue = <R>({ dueAt }: List<R>, rows: readonly R[]): number =>
+  Math.min(...rows.map((row) => Date.parse(dueAt?.(row) ?? '') || Number.POSITIVE_INFINITY));
 
 /** The rows of a page of a list as they are shown, what waits, and what has gone. */
 function useRows<R>(list: List<R>, { place, query }: PageProps) {
@@ -176,7 +166,7 @@ function useRows<R>(list: List<R>, { place, query }: PageProps) {
     });
   }, [value]);
   useLive(list.topics ?? [], read.again, undefined, list.slowly);
-  useDue(list.dueAt, value?.items, read.again);
+  useDue(firstDue(list, value?.items ?? []), read.again);
   const [round, setRound] = useState(0);
   const isCurrent = shown !== undefined && shown.key === asked;
   const ids = isCurrent ? shown.ids : [];

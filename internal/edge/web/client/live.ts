@@ -280,3 +280,17 @@ export function useLive(
     };
   }, []);
 }
+
+const dueMs = { every: 5_000, slack: 1_000 } as const;
+/** Reads again once a time is over at which something changes by the clock, and nothing tells of it. In milliseconds. */
+export function useDue(at: number, again: () => void): void {
+  const latest = useRef(again);
+  latest.current = again;
+  useEffect(() => {
+    const look = (): void => {
+      if (!document.hidden && Date.now() > at + dueMs.slack) latest.current();
+    };
+    const timer = setInterval(look, dueMs.every);
+    return () => clearInterval(timer);
+  }, [at]);
+}

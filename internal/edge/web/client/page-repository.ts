@@ -1,6 +1,6 @@
 // One repository: is git what runs, is anything held, when is the next look, who set a commit aside and why.
 
-import { useEffect, useRef } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import type { AuditEntry } from '../../../../schemas/api/audit.ts';
 import type { Run } from '../../../../schemas/api/reconciles.ts';
 import type { Repository } from '../../../../schemas/api/repositories.ts';
@@ -10,7 +10,7 @@ import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Facts } from './detail.ts';
 import { capital, Command, Empty, Failure, html, kindOf, type Markup, Reading, Status, Time, useRead } from './kit.ts';
-import { useLive } from './live.ts';
+import { useDue, useLive } from './live.ts';
 import { stateOf } from './page-repositories.ts';
 import { aboutText, runColumns } from './page-reconciles.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
@@ -92,20 +92,6 @@ function InSync({ one, isSame }: { readonly one: Repository; readonly isSame: bo
     : html`<${Status} kind="wait" text="What git had when it was last read is what runs." />`;
 }
 
-const lookedMs = { every: 5_000, slack: 1_000 } as const;
-/** A look that finds nothing new is told by nobody: once it is due, when the next one comes is read by the clock. */
-function useLooks(nextPollAt: string | null, again: () => void): void {
-  useEffect(() => {
-    if (nextPollAt === null) return undefined;
-    const dueAt = Date.parse(nextPollAt) + lookedMs.slack;
-    const look = (): void => {
-      if (!document.hidden && Date.now() > dueAt) again();
-    };
-    const timer = setInterval(look, lookedMs.every);
-    return () => clearInterval(timer);
-  }, [nextPollAt]);
-}
-
 export function Page({ place, id }: PageProps): Markup {
   const path = `${place.api}/repositories/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<Repository>('GET', path, { signal }), path);
@@ -117,7 +103,9 @@ export function Page({ place, id }: PageProps): Markup {
   };
   useLive(['reconciles'], again);
   const one = read.value;
-  useLooks(one === undefined || one.suspended ? null : one.nextPollAt, read.again);
+  // A look that finds nothing new is told by nobody.
+  const nextPollAt = one === undefined || one.suspended ? null : one.nextPollAt;
+  useDue(nextPollAt === null ? Number.POSITIVE_INFINITY : Date.parse(nextPollAt), read.again);
   const isSame = one !== undefined && one.appliedCommit !== null && one.appliedCommit === one.seenCommit;
   /** A commit with what it says of itself, where one of the runs below knows it. */
   const withAbout = (commit: string | null): Markup | undefined => {
