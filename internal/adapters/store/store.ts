@@ -103,6 +103,8 @@ export interface DatabaseOptions {
  */
 export const connectionsMax = { main: 7, vital: 2, jobs: 2, listen: 1 } as const;
 
+/** What somebody waits for waits no longer than opening a connection takes; the daemon's own loops often meet for moments. */
+const growMs = { calls: 3, work: 25, looks: 100 } as const;
 /** Tries of what PostgreSQL has rolled back and may be repeated. */
 const attemptsMax = 5;
 /** The server ends a statement that takes longer than the one, and a transaction in which nothing is asked for as long as the other. */
@@ -177,12 +179,17 @@ class Shared {
     const onTells = this.tells.tell.bind(this.tells);
     const answerMs = statementTimeoutMs + silenceMs;
     this.lanes = {
-      work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs },
-      calls: { max: connectionsMax.main - 1, waitMs: 4_000, answerMs: Math.min(callMs, answerMs) },
-      looks: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs, isPatient: true },
-      notes: { max: 1, waitMs: 15_000, answerMs },
-      vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
-      tells: { max: 1, waitMs: tellMs, answerMs: tellMs },
+      work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs, growMs: growMs.work },
+      calls: {
+        max: connectionsMax.main - 1,
+        waitMs: 4_000,
+        answerMs: Math.min(callMs, answerMs),
+        growMs: growMs.calls,
+      },
+      looks: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs, growMs: growMs.looks, isPatient: true },
+      notes: { max: 1, waitMs: 15_000, answerMs, growMs: growMs.work },
+      vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs, growMs: growMs.work },
+      tells: { max: 1, waitMs: tellMs, answerMs: tellMs, growMs: growMs.work },
     };
     // One that was made while its server took no writes may go on to take none.
     const isFit = (error: unknown): boolean => !isConnectionLoss(error) && errorCode(error) !== '25006';

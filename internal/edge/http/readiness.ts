@@ -42,9 +42,9 @@ export function watchReadiness(
   // Of two looks at a time, the one that began first may end last: it says nothing then.
   let begun = 0;
   let told = 0;
-  const look = async (log: Logger): Promise<readonly ReadinessCheck[]> => {
+  const look = async (log: Logger, asking = askTogether): Promise<readonly ReadinessCheck[]> => {
     const turn = ++begun;
-    const checks = await Promise.all(parts.map(ask));
+    const checks = await asking(parts);
     const reasons = checks.flatMap((one) => (one.ok ? [] : [`${one.name}: ${one.reason}`])).join('; ');
     if (turn > told) {
       told = turn;
@@ -61,11 +61,23 @@ export function watchReadiness(
     while (!draining.aborted) {
       // Rejects when the daemon stops, which is seen at the next line; does not keep a process alive.
       await sleep(everyMs, undefined, { signal: draining, ref: false }).catch(() => undefined);
-      await look(log());
+      await look(log(), askInTurn);
     }
   };
   return { look, start: (log) => void start(log) };
 }
+
+type Asking = (parts: readonly Readiness[]) => Promise<readonly ReadinessCheck[]>;
+
+/** For who waits for the answer. */
+const askTogether: Asking = (parts) => Promise.all(parts.map(ask));
+
+/** For who does not: an idle daemon holds no connection to its database for each part. */
+const askInTurn: Asking = async (parts) => {
+  const checks: ReadinessCheck[] = [];
+  for (const part of parts) checks.push(await ask(part));
+  return checks;
+};
 
 async function ask(part: Readiness): Promise<ReadinessCheck> {
   const reason = await part.check().catch((error: unknown) => (error instanceof Error ? error.message : 'failed'));

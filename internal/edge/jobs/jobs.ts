@@ -109,7 +109,7 @@ export class JobRunner {
   }
 
   async #look(): Promise<void> {
-    const due = await countDueJobs(this.#ctx.db, Object.keys(this.#tasks), this.#concurrency);
+    const due = await countDueJobs(this.#ctx.db.looks, Object.keys(this.#tasks), this.#concurrency);
     if (due > 0) for (const pool of this.#workers.values()) pool.nudge(due);
   }
 

@@ -74,7 +74,7 @@ async function startReporting(ctx: FlowContext): Promise<Running> {
   if (checks === undefined) return nothing;
   return landing(
     ctx,
-    loop(ctx, 'check.report', 1_000, () => reportChecks(ctx, checks)),
+    loop(ctx, 'check.report', 1_000, () => reportChecks(patient(ctx), checks)),
   );
 }
 
@@ -84,7 +84,7 @@ async function startRouter(ctx: FlowContext): Promise<Running> {
   // What an earlier process left is not waited for.
   let all = true;
   const sweeping = loop(ctx, 'route.sweep', 2_000, async () => {
-    await sweepRouting(ctx, { all });
+    await sweepRouting(patient(ctx), { all });
     all = false;
   });
   return {

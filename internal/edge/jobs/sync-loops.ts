@@ -15,18 +15,19 @@ export async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<
   const { log } = ctx.runtime;
   const lane = new SyncLane(ctx, log);
   await scheduleAll(ctx);
+  const patient = { ...ctx, db: ctx.db.looks };
   // Taking over is tried again every few seconds: a daemon starts also while it is not possible.
   const loops = [
     await wokenLoop(ctx, 'poll', { pauseMs: every.pollMs, channel: wishChannel }, async () => {
       const { more } = await pollTurn(ctx, lane);
       return more ? 0 : undefined;
     }),
-    loop(ctx, 'keep', every.keepMs, () => keepPolls(ctx)),
+    loop(ctx, 'keep', every.keepMs, () => keepPolls(patient)),
     loop(ctx, 'take-over', every.takeOverMs, async () => {
       // Where a run cannot be written down, one that is begun anew every few seconds would not be either.
-      if ((await lackOfRoom(ctx.db)) === undefined) await takeOver(ctx, lane, log);
+      if ((await lackOfRoom(patient.db)) === undefined) await takeOver(patient, lane, log);
     }),
-    loop(ctx, 'sweep', every.sweepMs, (signal) => sweep(ctx, log, signal)),
+    loop(ctx, 'sweep', every.sweepMs, (signal) => sweep(patient, log, signal)),
   ];
   return {
     async stop() {
@@ -70,7 +71,7 @@ async function watchOne(ctx: FlowContext, id: string, generation: number): Promi
 export async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const watched = new Map<string, Watched>();
   const turn = async (): Promise<void> => {
-    const wanted = new Map((await watchedFolders(ctx.db)).map((row) => [row.id, row.generation]));
+    const wanted = new Map((await watchedFolders(ctx.db.looks)).map((row) => [row.id, row.generation]));
     for (const [id, one] of watched) {
       if (wanted.get(id) === one.generation) continue;
       watched.delete(id);

@@ -9,6 +9,7 @@ import { within } from '../../../base/waits.ts';
 import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
+import { Demand } from './demand.ts';
 import { type Wakeup, wakeupOf } from './listen.ts';
 import { Abandoned, NoAnswer, NoConnection, Refusals } from './no-answer.ts';
 
@@ -19,7 +20,9 @@ export interface Lane {
   readonly waitMs: number;
   /** How long it waits for each answer of the server, in milliseconds, less what it waited to be let in. */
   readonly answerMs: number;
-  /** For loops that ask often and rest in between: no connection is opened, or kept, so that they wait less. */
+  /** How long it waits before one more connection is opened, in milliseconds. */
+  readonly growMs: number;
+  /** For loops that ask often and rest in between: no connection is kept so that they wait less. */
   readonly isPatient?: true;
 }
 
@@ -79,8 +82,8 @@ export class Waited {
   }
 }
 
-/** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
-const every = { growMs: 3, growPatientlyMs: 100, shrinkMs: 5_000 } as const;
+/** How long a connection that nobody needs is kept. */
+const shrinkMs = 5_000;
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
 const quietMs = 1_000;
 
@@ -120,26 +123,25 @@ export class Pool {
   /** How many connections may be used at once now: as many as were wanted lately. */
   #open = 1;
   #active = 0;
-  /** How many of the active are not patient, and the most of them since the last look. */
-  #wanted = 0;
-  #peak = 0;
+  /** Of the active those that are not patient. */
+  readonly #demand = new Demand(performance.now());
   #answeredAt = performance.now();
   #probing = false;
   #growing: NodeJS.Timeout | undefined;
-  #growsPatiently = false;
+  #growsMs = 0;
   readonly #shrinking: NodeJS.Timeout;
   #closing = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    this.#pool = new pg.Pool({ ...options.config, max: options.max, idleTimeoutMillis: every.shrinkMs });
+    this.#pool = new pg.Pool({ ...options.config, max: options.max, idleTimeoutMillis: shrinkMs });
     // An idle connection that breaks is replaced; without a listener it would end the process.
     this.#pool.on('error', (error) => {
       if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
     });
     // One that breaks in the same breath as it is ready, or handed out, has no other listener yet; its next query fails.
     this.#pool.on('connect', (client) => client.on('error', () => undefined));
-    this.#shrinking = setInterval(() => this.#shrink(), every.shrinkMs);
+    this.#shrinking = setInterval(() => this.#shrink(), shrinkMs);
     this.#shrinking.unref();
   }
 
@@ -260,7 +262,7 @@ export class Pool {
       this.#waiting.push(waiting);
       const leave = this.#refusals.add(refuse);
       if (lane.isPatient !== true) this.#hurried += 1;
-      this.#growSoon();
+      this.#growSoon(lane);
     });
   }
 
@@ -269,6 +271,10 @@ export class Pool {
     if (at === -1) return;
     this.#waiting.splice(at, 1);
     if (waiting.lane.isPatient !== true) this.#hurried -= 1;
+    // Who comes next waits its own time before another connection is opened.
+    if (this.#waiting.length > 0) return;
+    clearTimeout(this.#growing);
+    this.#growing = undefined;
   }
 
   #mayEnter(lane: Lane): boolean {
@@ -277,13 +283,13 @@ export class Pool {
 
   #take(lane: Lane): void {
     this.#active += 1;
-    if (lane.isPatient !== true) this.#peak = Math.max(this.#peak, (this.#wanted += 1));
+    if (lane.isPatient !== true) this.#demand.change(1, performance.now());
     this.#busy.set(lane, (this.#busy.get(lane) ?? 0) + 1);
   }
 
   #leave(lane: Lane): void {
     this.#active -= 1;
-    if (lane.isPatient !== true) this.#wanted -= 1;
+    if (lane.isPatient !== true) this.#demand.change(-1, performance.now());
     this.#busy.set(lane, (this.#busy.get(lane) ?? 1) - 1);
     this.#admit();
   }
@@ -291,8 +297,8 @@ export class Pool {
   /** Lets in who may, in the order of asking. */
   #admit(): void {
     for (let at = 0; at < this.#waiting.length; ) {
-      if (this.#active >= this.#open) return this.#growSoon();
       const waiting = this.#waiting[at] as Waiting;
+      if (this.#active >= this.#open) return this.#growSoon(waiting.lane);
       if (!this.#mayEnter(waiting.lane)) {
         at += 1;
         continue;
@@ -302,26 +308,23 @@ export class Pool {
     }
   }
 
-  #growSoon(): void {
+  #growSoon({ growMs }: Lane): void {
     if (this.#active < this.#open || this.#open >= this.#options.max) return;
-    const isPatient = this.#hurried === 0;
-    if (this.#growing !== undefined && (isPatient || !this.#growsPatiently)) return;
+    if (this.#growing !== undefined && this.#growsMs <= growMs) return;
     clearTimeout(this.#growing);
-    this.#growsPatiently = isPatient;
-    this.#growing = setTimeout(() => this.#grow(), isPatient ? every.growPatientlyMs : every.growMs);
+    this.#growsMs = growMs;
+    this.#growing = setTimeout(() => this.#grow(), growMs);
   }
 
   #grow(): void {
     this.#growing = undefined;
-    if (this.#waiting.length === 0) return;
     if (this.#active >= this.#open && this.#open < this.#options.max) this.#open += 1;
     this.#admit();
   }
 
-  /** Connections that were not wanted at once for a while are let go of; the idle ones close by themselves. */
+  /** Connections that were hardly wanted at once for a while are let go of; the idle ones close by themselves. */
   #shrink(): void {
-    this.#open = Math.max(1, Math.min(this.#open, this.#peak));
-    this.#peak = this.#wanted;
+    this.#open = Math.min(this.#open, this.#demand.worthKeeping(performance.now()));
   }
 
   async #connect(leftMs: number): Promise<pg.PoolClient> {
