@@ -54,7 +54,7 @@ describe('a session with hundreds of bindings, each with large notes', () => {
            context, event_context, created_at, updated_at)
        select gen_random_uuid(), s.project_id, s.agent_id, s.agent, s.id, 'codehost.pull_request', 'o/r#' || n, 'active', 'manual',
            'session', notes, jsonb_build_object('unbound', notes), now(), now()
-         from svc.sessions s, generate_series(1, 200) n, jsonb_build_object('notes', repeat('n', 65000)) notes
+         from svc.sessions s, generate_series(1, 600) n, jsonb_build_object('notes', repeat('n', 65000)) notes
         where s.id = $1::uuid`,
       session,
     );
@@ -77,8 +77,8 @@ describe('a session with hundreds of bindings, each with large notes', () => {
     const told = `select state as what, count(*)::int from svc.bindings where session_id = $1::uuid group by state
       union all select key, count(*)::int from svc.events where target_key = $2::text group by key`;
     assert.deepEqual(await sql(told, session, session), [
-      { what: 'released', count: 200 },
-      { what: 'svc.session.binding.unbound', count: 200 },
+      { what: 'released', count: 600 },
+      { what: 'svc.session.binding.unbound', count: 600 },
     ]);
   });
 });

@@ -4,11 +4,14 @@
 
 import {
   type Binding,
+  type BindingsPage,
   findBindings,
+  firstBindings,
   hasHeld,
   insertBindings,
   nextHeld,
   nextWaiting,
+  type PageOfBindings,
   shiftBindings,
   updateBindings,
 } from '../../adapters/store/routing/bindings.ts';
@@ -79,20 +82,20 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   await moveAll(
     ctx,
     tx,
-    () => nextWaiting(tx, [...heirOf.keys()]),
+    (at) => nextWaiting(tx, [...heirOf.keys()], at),
     (claim) => passTo(claim, heirOf.get(claim.agentId) ?? ''),
   );
 }
 
-/** Gives all that are found another holder, or none, a page at a time: what was moved is found no more. */
+/** Gives all that are found another holder, or none, a page at a time: there may be thousands, with notes of their own. */
 async function moveAll(
   ctx: FlowContext,
   tx: RoutingTx,
-  next: () => ReturnType<typeof nextHeld>,
+  next: (at: PageOfBindings) => Promise<BindingsPage>,
   moveOf: (binding: Binding) => Move,
 ): Promise<void> {
-  for (let isCut = true; isCut; ) {
-    const page = await next();
+  for (let at: PageOfBindings | undefined = firstBindings; at !== undefined; ) {
+    const page: BindingsPage = await next(at);
     const moves = page.rows.map(moveOf);
     const now = ctx.runtime.now();
     await shiftBindings(
@@ -101,7 +104,7 @@ async function moveAll(
       now,
     );
     await tell(ctx, tx, toldIn(moves), now);
-    ({ isCut } = page);
+    at = page.next;
   }
 }
 
@@ -156,7 +159,7 @@ async function leaveBindings(ctx: FlowContext, tx: RoutingTx, ended: EndedSessio
   await moveAll(
     ctx,
     tx,
-    () => nextHeld(tx, { sessionId: ended.id }),
+    (at) => nextHeld(tx, { sessionId: ended.id }, at),
     (one) => (waits(one) ? { binding: { ...one, sessionId: null }, told: null } : releaseOf(one)),
   );
 }
@@ -218,7 +221,7 @@ export async function takeOver(
   await moveAll(
     ctx,
     tx,
-    () => nextHeld(tx, { sessionId, agentId: before.agentId }),
+    (at) => nextHeld(tx, { sessionId, agentId: before.agentId }, at),
     (binding) => {
       const stays = binding.lifecycle === 'held' || binding.continuity === 'agent';
       return stays ? passTo(binding, successor.id) : releaseOf(binding);

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../domain/json.ts';
 import type { BindingTarget, Continuity, EventContext, Lifecycle } from '../../../domain/spec.ts';
 import type { RoutingTx } from './routing-lock.ts';
 import type { Sql } from '../store.ts';
-import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
+import { earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface Binding {
@@ -57,41 +57,61 @@ export async function findBindings(
 }
 
 /** Rows of a page, and the bytes of their notes after which it ends: each is read, told and written again. */
-const page = { rows: 64, bytes: 1_048_576 } as const;
+const page = { rows: 64, bytes: 131_072 } as const;
 
-/**
- * The next active bindings that a session holds, or with `agentId` those of its agent that are nobody's else, oldest first: there
- * may be thousands, with notes of their own. Whoever moves them on finds those behind them with the next call; `isCut`: there
- * are more.
- */
+/** Where a page of bindings begins. */
+export interface PageOfBindings {
+  /** Behind this one; null: with the first. */
+  readonly after: string | null;
+  /** Rows that are looked at. */
+  readonly rows: number;
+}
+
+export const firstBindings: PageOfBindings = { after: null, rows: page.rows };
+
+/** What was found, and where the page behind it begins, where there is one. */
+export interface BindingsPage {
+  readonly rows: readonly Binding[];
+  readonly next: PageOfBindings | undefined;
+}
+
+/** The next active bindings that a session holds, or with `agentId` those of its agent that are nobody's else, oldest first. */
 export async function nextHeld(
   tx: RoutingTx,
   of: { readonly sessionId: string; readonly agentId?: string },
-): Promise<EarlyEnd<Binding>> {
-  const listed = `select ${selected} from svc.bindings
-      where project_id = $1::uuid and state = 'active'
-        and (session_id = $2::uuid or (agent_id = $3::uuid and session_id is null))
-      order by id limit ${page.rows} for update`;
-  return bindingPage(tx, listed, [tx.projectId, of.sessionId, of.agentId ?? null], 'next-held');
+  at: PageOfBindings,
+): Promise<BindingsPage> {
+  const where = `project_id = $3::uuid and state = 'active'
+        and (session_id = $4::uuid or (agent_id = $5::uuid and session_id is null))`;
+  return bindingsPage(tx, where, [tx.projectId, of.sessionId, of.agentId ?? null], 'next-held', at);
 }
 
 /** The same of claims of these agents that wait for a holder, in the order in which they were made. */
-export async function nextWaiting(tx: RoutingTx, agentIds: readonly string[]): Promise<EarlyEnd<Binding>> {
-  if (agentIds.length === 0) return { rows: [], isCut: false };
-  const listed = `select ${selected} from svc.bindings
-      where agent_id = any($1::uuid[]) and session_id is null and state = 'active' order by id limit ${page.rows} for update`;
-  return bindingPage(tx, listed, [agentIds], 'next-waiting');
+export async function nextWaiting(
+  tx: RoutingTx,
+  agentIds: readonly string[],
+  at: PageOfBindings,
+): Promise<BindingsPage> {
+  if (agentIds.length === 0) return { rows: [], next: undefined };
+  const where = `agent_id = any($3::uuid[]) and session_id is null and state = 'active'`;
+  return bindingsPage(tx, where, [agentIds], 'next-waiting', at);
 }
 
-async function bindingPage(
+async function bindingsPage(
   sql: Sql,
-  listed: string,
+  where: string,
   values: readonly unknown[],
   name: string,
-): Promise<EarlyEnd<Binding>> {
+  { after, rows: looked }: PageOfBindings,
+): Promise<BindingsPage> {
+  const listed = `select ${selected} from svc.bindings
+      where ${where} and ($1::uuid is null or id > $1::uuid) order by id limit $2::int for update`;
   const text = endingEarly(listed, { size: jsonBytes('context', '"eventContext"'), order: 'id', bytesMax: page.bytes });
-  const { rows, isCut } = earlyEnd((await sql.query<Binding & Sized>(text, values, name)).rows);
-  return { rows, isCut: isCut || rows.length === page.rows };
+  const { rows, isCut } = earlyEnd((await sql.query<Binding & Sized>(text, [after, looked, ...values], name)).rows);
+  const last = rows.at(-1);
+  if (last === undefined || (!isCut && rows.length < looked)) return { rows, next: undefined };
+  // To find where a page ends takes reading the notes of all that are looked at: behind large ones, not many more.
+  return { rows, next: { after: last.id, rows: Math.min(page.rows, 2 * rows.length) } };
 }
 
 /** Whether a session holds anything that only the platform, or an operator, takes from it. */
