@@ -68,7 +68,7 @@ test('a data directory that cannot be made is told of by what would be put there
     const ran = spawnSync(process.execPath, [main, ...args], {
       env,
       encoding: 'utf8',
-      timeout: 30_000,
+      timeout: 120_000,
       killSignal: 'SIGKILL',
     });
     assert.equal(ran.status, 1, `${args[0]}: ${ran.signal} ${ran.stderr}`);

@@ -193,7 +193,7 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   const text = await sent.text();
   assert.equal(sent.status, 202, text);
   let transcript = '';
-  for (let tries = 0; tries < 120 && !/(?:disk full[\s\S]*){2}|is failed/.test(transcript); tries += 1) {
+  for (let tries = 0; tries < 600 && !/(?:disk full[\s\S]*){2}|is failed/.test(transcript); tries += 1) {
     await sleep(500);
     const { items } = JSON.parse(await svc('session', 'list', '--json')) as { items: readonly { id: string }[] };
     if (items[0] !== undefined) transcript = await svc('session', 'logs', items[0].id);

@@ -74,7 +74,7 @@ test('an event whose routing failed is told of until it is replayed, as the doct
   for (const reason of ['it broke', 'ended-the-process']) {
     const id = String((await api('POST', ingest, { reason }, { token: null })).body['eventRecordId']);
     const isRouted = async () => (await api('GET', `P/events/${id}`)).body['routerStatus'] === ('routed' as never);
-    for (let tries = 0; tries < 200 && !(await isRouted()); tries += 1) await sleep(50);
+    for (let tries = 0; tries < 2_400 && !(await isRouted()); tries += 1) await sleep(50);
     await daemon.database.db.query(
       `update svc.events set router_status = 'failed', reason = $2::text where id = $1::uuid`,
       [id, reason],

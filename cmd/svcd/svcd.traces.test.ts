@@ -45,7 +45,7 @@ test('a trace is of the service and its attributes that the environment names, a
     const { body: taken } = await api('POST', ingest, {}, { token: null });
     const isRouted = async () =>
       (await api('GET', `P/events/${String(taken['eventRecordId'])}`)).body['routerStatus'] === ('routed' as never);
-    for (let tries = 0; tries < 200 && !(await isRouted()); tries += 1) await sleep(50);
+    for (let tries = 0; tries < 2_400 && !(await isRouted()); tries += 1) await sleep(50);
     // What was noted last is sent before it ends.
     assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null }, daemon.stderr());
     return [...sent];

@@ -103,8 +103,15 @@ export interface DatabaseOptions {
  */
 export const connectionsMax = { main: 7, vital: 2, jobs: 2, listen: 1 } as const;
 
-/** What somebody waits for waits no longer than opening a connection takes; the daemon's own loops often meet for moments. */
-const growMs = { calls: 3, work: 25, looks: 100 } as const;
+/**
+ * About as long as opening one takes. The loops of an idle daemon meet for moments, again and again: the first of them beside
+ * another's statement rather waits for its end.
+ */
+const growMs = {
+  calls: { one: 3, more: 3 },
+  work: { one: 25, more: 3 },
+  looks: { one: 100, more: 100 },
+} as const;
 /** Tries of what PostgreSQL has rolled back and may be repeated. */
 const attemptsMax = 5;
 /** The server ends a statement that takes longer than the one, and a transaction in which nothing is asked for as long as the other. */

@@ -241,7 +241,7 @@ describe('pages of what runs and of what people hold', () => {
     await at(page, 'say').fill('!ask rm -r build\n!say allowed');
     await page.keyboard.press('Control+Enter');
     await at(page, 'allow')
-      .waitFor({ timeout: 15_000 })
+      .waitFor()
       .catch(async (error: unknown) => {
         if (shots !== undefined) await page.screenshot({ path: `${shots}/why.png`, fullPage: true });
         throw error;

@@ -82,7 +82,7 @@ test('who reads by keys stays in the transcript, whichever of its buttons goes w
   await at(page, 'say').fill('and this?');
   await at(page, 'say-send').focus();
   await page.keyboard.press('Enter');
-  await log.getByText('and this?', { exact: true }).waitFor({ timeout: 20_000 });
+  await log.getByText('and this?', { exact: true }).waitFor();
   assert.equal(await focused(), 'say');
   await context.close();
 });
@@ -127,7 +127,7 @@ test('what is said to a session that waits stands in its transcript', async () =
   await at(page, 'transcript').getByText('word 1', { exact: true }).waitFor();
   await at(page, 'say').fill('and what of this?');
   await page.keyboard.press('Control+Enter');
-  await at(page, 'transcript').getByText('and what of this?', { exact: true }).waitFor({ timeout: 20_000 });
+  await at(page, 'transcript').getByText('and what of this?', { exact: true }).waitFor();
   await context.close();
 });
 

@@ -14,13 +14,13 @@ const cases: readonly (readonly [name: string, list: readonly (readonly [number,
   [
     ['nothing wants any', [], 1],
     ['one at a time', [[1, 0, 4_000]], 1],
-    ['three that meet for moments', Array.from({ length: 5 }, (_, n) => [3, n * 1_000, 15] as const), 1],
-    ['three for a fiftieth of the time', [[3, 0, 100]], 3],
+    ['three that meet for moments', Array.from({ length: 5 }, (_, n) => [3, n * 1_000, 9] as const), 1],
+    ['three for a hundredth of the time', [[3, 0, 50]], 3],
     [
       'what more wanted counts for fewer as well',
       [
-        [7, 0, 50],
-        [4, 100, 60],
+        [7, 0, 25],
+        [4, 100, 30],
       ],
       4,
     ],
@@ -40,6 +40,6 @@ it('as many are kept as are wanted long enough: what is still wanted', () => {
   demand.change(2, 4_000);
   assert.equal(demand.worthKeeping(5_000), 2);
   assert.equal(demand.worthKeeping(10_000), 2);
-  demand.change(-2, 10_010);
+  demand.change(-2, 10_005);
   assert.equal(demand.worthKeeping(15_000), 1);
 });

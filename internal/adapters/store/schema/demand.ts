@@ -4,7 +4,7 @@
  * As many are kept as were wanted at once for this part of the time. Loops that meet for some milliseconds, again and again,
  * would keep one each otherwise.
  */
-const worthKeeping = 1 / 50;
+const worthKeeping = 1 / 100;
 
 /** `now` is in milliseconds, on a clock that is never set back. */
 export class Demand {

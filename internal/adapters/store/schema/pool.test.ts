@@ -33,7 +33,7 @@ describe('the connections of a daemon', () => {
     return openDatabase({ url: at.href, log: silent });
   };
 
-  it('are as many as are wanted at once, never more than the bound, and one again when all is quiet but looks for news and loops, however many meet', async () => {
+  it('are as many as are wanted at once, never more than the bound, and one again when all is quiet but looks for news, however many meet', async () => {
     const db = open('counted');
     try {
       const waiting = Array.from({ length: 40 }, () => db.query('select pg_sleep(0.2)'));
@@ -47,7 +47,6 @@ describe('the connections of a daemon', () => {
       for (let tries = 0; tries < 300 && (await named('counted')) > 1; tries += 1) {
         await sleep(200);
         await Promise.all(Array.from({ length: 8 }, () => db.looks.query('select 1')));
-        await Promise.all([db.query('select 1'), db.query('select 2'), db.query('select 3')]);
       }
       assert.equal(await named('counted'), 1);
     } finally {

@@ -20,8 +20,8 @@ export interface Lane {
   readonly waitMs: number;
   /** How long it waits for each answer of the server, in milliseconds, less what it waited to be let in. */
   readonly answerMs: number;
-  /** How long it waits before one more connection is opened, in milliseconds. */
-  readonly growMs: number;
+  /** How long it waits before one more connection is opened, in milliseconds: beside the only one that there is, and beside more. */
+  readonly growMs: { readonly one: number; readonly more: number };
   /** For loops that ask often and rest in between: no connection is kept so that they wait less. */
   readonly isPatient?: true;
 }
@@ -82,8 +82,8 @@ export class Waited {
   }
 }
 
-/** How long a connection that nobody needs is kept. */
-const shrinkMs = 5_000;
+/** How often it is asked how many are worth keeping, and how long one that nobody uses is kept. */
+const [shrinkMs, idleMs] = [5_000, 1_500];
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
 const quietMs = 1_000;
 
@@ -134,7 +134,7 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    this.#pool = new pg.Pool({ ...options.config, max: options.max, idleTimeoutMillis: shrinkMs });
+    this.#pool = new pg.Pool({ ...options.config, max: options.max, idleTimeoutMillis: idleMs });
     // An idle connection that breaks is replaced; without a listener it would end the process.
     this.#pool.on('error', (error) => {
       if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
@@ -308,8 +308,9 @@ export class Pool {
     }
   }
 
-  #growSoon({ growMs }: Lane): void {
+  #growSoon(lane: Lane): void {
     if (this.#active < this.#open || this.#open >= this.#options.max) return;
+    const growMs = lane.growMs[this.#open === 1 ? 'one' : 'more'];
     if (this.#growing !== undefined && this.#growsMs <= growMs) return;
     clearTimeout(this.#growing);
     this.#growsMs = growMs;
