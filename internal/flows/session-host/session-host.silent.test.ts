@@ -13,6 +13,9 @@ import { createTestDatabase } from '../../base/testkit/postgres.ts';
 import { createHostBench } from './host-testkit.ts';
 import { engineWords, startSilentEngine } from './silent-box-testkit.ts';
 
+/** From then on a daemon that stops is ended: less than it takes to find out that such an engine says nothing. */
+const byForceMs = 24_000;
+
 const rawAgent = [process.execPath, join(import.meta.dirname, '../../../testdata/raw-agent/agent.ts')];
 
 /** From which question on it is silent. */
@@ -87,7 +90,7 @@ for (const [moment, { state, isLeft, ...order }] of Object.entries(moments))
       await bench.until(session, (seen) => seen.state === state && seen.said.includes('ready'));
       engine.fallSilent();
       stopped = bench.stop().then(() => 'it has stopped');
-      assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+      assert.equal(await Promise.race([stopped, sleep(byForceMs, 'it waits', { ref: false })]), 'it has stopped');
       const { rows } = await database.db.query(
         `select s.state, exists (select from svc.session_holds h where h.session_id = s.id and h.epoch = s.epoch) as held
            from svc.sessions s`,
@@ -111,7 +114,7 @@ test('a daemon that stops waits for no launch whose engine fell silent once its 
     await bench.start('boxed', JSON.stringify({ lines: [say('ready')] }));
     while (!engine.isSilent()) await sleep(20);
     stopped = bench.stop().then(() => 'it has stopped');
-    assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+    assert.equal(await Promise.race([stopped, sleep(byForceMs, 'it waits', { ref: false })]), 'it has stopped');
   } finally {
     await engine.stop();
     await (stopped ?? bench.stop());
@@ -190,7 +193,7 @@ for (const [how, part] of Object.entries(partings))
       while (!engine.isSilent()) await sleep(20);
       await sleep(500);
       stopped = bench.stop().then(() => 'it has stopped');
-      assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+      assert.equal(await Promise.race([stopped, sleep(byForceMs, 'it waits', { ref: false })]), 'it has stopped');
     } finally {
       await engine.stop();
       await (stopped ?? bench.stop());
@@ -215,7 +218,7 @@ test('a daemon that stops waits for no session that it takes over, and whose eng
     bench = await host();
     while (!engine.isSilent()) await sleep(20);
     stopped = bench.stop().then(() => 'it has stopped');
-    assert.equal(await Promise.race([stopped, sleep(15_000, 'it waits', { ref: false })]), 'it has stopped');
+    assert.equal(await Promise.race([stopped, sleep(byForceMs, 'it waits', { ref: false })]), 'it has stopped');
   } finally {
     await engine.stop();
     await (stopped ?? bench.stop());
