@@ -127,7 +127,7 @@ export async function storedFiles(
   const files: TreeFiles = {
     snapshotId: record.id,
     record,
-    remarks: remarksOf({ findings: await remarksOnNames(record.entries.map(({ path }) => path)) }),
+    remarks: await storedRemarks(record),
     bundle: async () => {
       const whole = await read();
       if (whole !== undefined) return whole;
@@ -141,6 +141,16 @@ export async function storedFiles(
   // What they compile into is known: nobody may ask for the files at all.
   if (syncPortsOf(ctx).compiled.find(repository.id, inputsKey(record, context)) !== undefined) return files;
   return (await read()) === undefined ? undefined : files;
+}
+
+/** Of records that are kept: the same one is asked for with every sync that changes nothing. */
+const remarksKept = new WeakMap<StoredSnapshot, readonly Diagnostic[]>();
+
+async function storedRemarks(record: StoredSnapshot): Promise<readonly Diagnostic[]> {
+  const remarks =
+    remarksKept.get(record) ?? remarksOf({ findings: await remarksOnNames(record.entries.map(({ path }) => path)) });
+  remarksKept.set(record, remarks);
+  return remarks;
 }
 
 /** The files of a stored snapshot; undefined where some of them are gone. */
