@@ -8,8 +8,9 @@ export class Wakes {
   /** Without ids, anything may have come. */
   add(projectId: string, ids: readonly string[]): void {
     const before = this.#of.get(projectId);
-    const isAny = ids.length === 0 || before === null;
-    this.#of.set(projectId, isAny ? null : new Set([...(before ?? []), ...ids]));
+    if (ids.length === 0 || before === null) this.#of.set(projectId, null);
+    else if (before === undefined) this.#of.set(projectId, new Set(ids));
+    else for (const id of ids) before.add(id);
   }
 
   /** These have been routed; a wake-up that meant no others is gone. */
