@@ -3,6 +3,7 @@
 
 import type { Duplex } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
+import { Joined } from '../../base/joined.ts';
 import { EngineError } from './types.ts';
 
 export interface DockerAddress {
@@ -30,6 +31,9 @@ interface Call {
 
 const api = '/v1.41';
 const answerBytes = 16 * 1024 * 1024;
+/** Of an answer in lines, one of them. */
+const lineBytes = 1024 * 1024;
+const newline = 10;
 const callMs = 60_000;
 const connectMs = 5_000;
 
@@ -64,7 +68,7 @@ export class DockerClient {
     throw this.refused('engine-unreachable', answer);
   }
 
-  /** An answer as it comes, in lines. */
+  /** An answer as it comes, in lines. Throws Error for one that does not end within its bound. */
   async *lines(path: string, options: Call): AsyncGenerator<string> {
     const response = await this.#request(path, { timeoutMs: 0, ...options });
     if (response.statusCode >= 400) {
@@ -72,13 +76,22 @@ export class DockerClient {
       yield JSON.stringify({ error: messageOf(answer) });
       return;
     }
-    let rest = '';
+    const pending = new Joined();
+    const add = (part: Buffer): void => {
+      if (pending.length + part.length > lineBytes) throw new Error('a line over 1 MiB');
+      pending.add(part);
+    };
+    const take = (): string[] => [pending.take().toString('utf8')].filter((line) => line.trim() !== '');
     for await (const chunk of response.body as AsyncIterable<Buffer>) {
-      const parts = (rest + chunk.toString('utf8')).split('\n');
-      rest = (parts.pop() ?? '').slice(-answerBytes);
-      yield* parts.filter((line) => line.trim() !== '');
+      let start = 0;
+      for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
+        add(chunk.subarray(start, at));
+        yield* take();
+        start = at + 1;
+      }
+      add(chunk.subarray(start));
     }
-    if (rest.trim() !== '') yield rest;
+    yield* take();
   }
 
   /** The connection itself, after the engine has agreed to give it up. */
