@@ -12,7 +12,7 @@ before(async () => {
 after(() => t.close());
 
 test('triggers of the projects that are routed stay compiled, also in a crowd of others', async () => {
-  const cache = new TriggerCache({ projects: 3, triggers: 100 });
+  const cache = new TriggerCache({ projects: 3, bytes: 100_000, templateBytes: 1_000 });
   let loads = 0;
   const counting: Sql = {
     query(text, values, name) {
@@ -38,17 +38,31 @@ test('triggers of the projects that are routed stay compiled, also in a crowd of
   assert.equal(await get(two), false, 'the one that was not asked for the longest has gone');
 });
 
+interface Made {
+  readonly name: string;
+  readonly key: string;
+  readonly initialPrompt?: string;
+  readonly message?: string;
+  readonly where?: { readonly [path: string]: string };
+}
+
 /** Answers what a cache asks for from agents in memory, each with one trigger on `key`, and counts what is asked for at once. */
-function answering(agents: ReadonlyMap<string, { readonly name: string; readonly key: string }>): Sql & {
+function answering(agents: ReadonlyMap<string, Made>): Sql & {
   readonly asked: number[];
   failAt: number;
 } {
   const rowOf = (id: string) => {
-    const { name, key } = agents.get(id) ?? assert.fail(`${id} is not there`);
-    const spec = { kind: 'event', event: key, where: {}, fallback: false, routing: { kind: 'spawn' } };
+    const {
+      name,
+      key,
+      where = {},
+      message,
+      initialPrompt = null,
+    } = agents.get(id) ?? assert.fail(`${id} is not there`);
+    const spec = { kind: 'event', event: key, where, fallback: false, routing: { kind: 'spawn' }, message };
     const triggers = [{ ordinal: 0, event: key, scope: null, spec }];
-    const nothing = { concurrency: null, bindings: {}, initialPrompt: null, displayTitle: null, mounts: [] };
-    return { id, name, revision: 1, ...nothing, triggers };
+    const nothing = { concurrency: null, bindings: {}, displayTitle: null, mounts: [] };
+    return { id, name, revision: 1, initialPrompt, ...nothing, triggers };
   };
   const sql = {
     asked: [] as number[],
@@ -87,4 +101,88 @@ test('one that breaks off half-way leaves nothing half-made to the next', async 
   assert.deepEqual([before.listens('a.happened'), before.listens('b.happened')], [true, false]);
   const after = await cache.get(answering(some(600, 'b.happened')), 'p', 2);
   assert.deepEqual([after.listens('a.happened'), after.listens('b.happened'), after.index.size], [false, true, 600]);
+});
+
+const made = (count: number, of: (at: number) => Partial<Made>) =>
+  new Map(
+    Array.from({ length: count }, (_, at) => [`id-${at}`, { name: `agent-${at}`, key: 'a.happened', ...of(at) }]),
+  );
+
+test('projects are kept by what they hold, not by how many triggers they have', async () => {
+  const bytes = 4_000_000;
+  const cache = new TriggerCache({ projects: 100, bytes, templateBytes: 1_000 });
+  const long = (at: number): string => String(at).padEnd(100_000, '.');
+  const holding: readonly ((at: number) => Partial<Made>)[] = [
+    (at) => ({ initialPrompt: long(at) }),
+    (at) => ({ message: long(at) }),
+    (at) => ({ where: { '$.title': long(at) } }),
+  ];
+  for (const [n, of] of holding.entries()) {
+    await cache.get(answering(made(10, of)), `of ${n}`, 1);
+    const own = new TriggerCache();
+    await own.get(answering(made(10, of)), 'alone', 1);
+    assert.ok(own.held.bytes > 1_000_000, `ten texts of kind ${n} are ${own.held.bytes} bytes`);
+    await own.get(answering(made(1, of)), 'alone', 2);
+    assert.ok(own.held.bytes < 1_000_000, `one of kind ${n} that is left is ${own.held.bytes} bytes`);
+    await own.get(answering(new Map()), 'alone', 3);
+    assert.ok(own.held.bytes < 1_000, `none of kind ${n} are ${own.held.bytes} bytes`);
+  }
+  const sql = answering(made(10, holding[0] ?? assert.fail()));
+  await cache.get(sql, 'of 0', 1);
+  assert.equal(sql.asked.length, 1, 'the one that was not asked for the longest had to go');
+  assert.ok(cache.held.bytes <= bytes, `${cache.held.bytes} bytes are held`);
+});
+
+test('what many triggers say alike is weighed once, and goes with the last of them', async () => {
+  const cache = new TriggerCache();
+  const message = '.'.repeat(100_000);
+  await cache.get(answering(made(300, () => ({ message }))), 'p', 1);
+  const { bytes } = cache.held;
+  assert.ok(bytes > 200_000 && bytes < 1_000_000, `${bytes} bytes are held`);
+  await cache.get(answering(made(2, () => ({ message }))), 'p', 2);
+  assert.ok(cache.held.bytes > 200_000 && cache.held.bytes < 210_000, `${cache.held.bytes} bytes are held`);
+});
+
+test('templates that were read are kept up to a bound of bytes, of all projects together', async () => {
+  const templateBytes = 1_000_000;
+  const cache = new TriggerCache({ projects: 10, bytes: 1_000_000, templateBytes });
+  for (const project of ['a', 'b']) {
+    const triggers = await cache.get(answering(new Map()), project, 1);
+    for (let at = 0; at < 40; at += 1) {
+      const { text } = triggers.render(`${project} {{n}} ${'{{x}}'.repeat(500)}${at}`, { n: at }, 1_000);
+      assert.equal(text, `${project} ${at} ${at}`);
+    }
+  }
+  const { templateBytes: held } = cache.held;
+  assert.ok(held > templateBytes / 2 && held <= templateBytes, `${held} bytes of templates are held`);
+});
+
+test('agents with large specs are read a few at a time', async () => {
+  const projectId = randomUUID();
+  const db = t.db;
+  await db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'O')`, [projectId]);
+  await db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $1::uuid, 'p', 'P')`, [
+    projectId,
+  ]);
+  await db.query(
+    `with agents as (insert into svc.agents (project_id, name, revision, spec, spec_hash, source)
+       select $1::uuid, 'agent-' || n, 1, jsonb_build_object('initialPrompt', repeat('p', 500000)), 'h', '{}'
+         from generate_series(1, 8) n returning id)
+     insert into svc.triggers (project_id, agent_id, ordinal, kind, event, spec, spec_hash, status)
+       select $1::uuid, id, 0, 'event', 'a.happened', jsonb_build_object('kind', 'event', 'event', 'a.happened', 'where',
+         '{}'::jsonb, 'fallback', false, 'routing', '{"kind": "spawn"}'::jsonb, 'message', repeat('m', 500000)), 'h', 'active'
+         from agents`,
+    [projectId],
+  );
+  const answered: number[] = [];
+  const weighing: Sql = {
+    async query(text, values, name) {
+      const answer = await db.query(text, values, name);
+      answered.push(JSON.stringify(answer.rows).length);
+      return answer as never;
+    },
+  };
+  const triggers = await new TriggerCache().get(weighing, projectId, 1);
+  assert.equal(triggers.index.size, 8);
+  assert.ok(Math.max(...answered) < 6_000_000, `${answered.join(', ')} characters were read at once`);
 });

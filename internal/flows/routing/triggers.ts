@@ -41,7 +41,15 @@ interface Cached extends ProjectTriggers {
   readonly digests: Map<string, string>;
   readonly agents: Map<string, RoutedAgent>;
   readonly keys: Map<string, number>;
-  readonly triggersOf: Map<string, readonly RoutedTrigger[]>;
+  readonly triggersOf: Map<string, Own>;
+  /** What it takes in memory, about. */
+  bytes: number;
+}
+
+/** An agent's triggers, and what they and the agent take by themselves. */
+interface Own {
+  readonly triggers: readonly KeptTrigger[];
+  readonly bytes: number;
 }
 
 /** What triggers say that many of them say alike. */
@@ -53,6 +61,9 @@ interface SharedFields {
   readonly message: string | undefined;
   readonly attachedUserPrompt: string | undefined;
   readonly checks: readonly CheckSpec[];
+  readonly bytes: number;
+  /** Triggers that say it: the first brings its bytes, the last takes them along. */
+  users: number;
 }
 
 /**
@@ -70,6 +81,17 @@ class KeptTrigger implements RoutedTrigger {
     this.ordinal = ordinal;
     this.where = where;
     this.#said = said;
+  }
+
+  /** Notes that it is kept; gives what that takes of what it shares with others. */
+  begin(): number {
+    this.#said.users += 1;
+    return this.#said.users === 1 ? this.#said.bytes : 0;
+  }
+  /** Notes that it is not kept any more; gives what that leaves free. */
+  end(): number {
+    this.#said.users -= 1;
+    return this.#said.users === 0 ? this.#said.bytes : 0;
   }
 
   get agentId(): string {
@@ -101,34 +123,49 @@ class KeptTrigger implements RoutedTrigger {
   }
 }
 
-/** Agents that are read at once: some milliseconds for the driver, whose rows come in one turn of the event loop. */
+/** Agents that are read at once at most: some milliseconds for the driver, whose rows come in one turn of the event loop. */
 const readMax = 256;
-/** Templates kept read, of one project. */
-const templatesMax = 10_000;
-/** What a daemon has room for: projects kept compiled, and triggers of all of them together, each some hundred bytes. */
-const room = { projects: 20_000, triggers: 400_000 } as const;
+/** What a daemon has room for: projects kept compiled, bytes of all of them together, and of templates that were read. */
+const room = { projects: 20_000, bytes: 256 * 1_048_576, templateBytes: 24 * 1_048_576 } as const;
+/**
+ * What is kept takes, in bytes, about: an agent, a trigger, what several of them say, a clause, a value that a clause lists, a
+ * character of any text (which may need two), one of what is compiled (a clause is kept as it was read, split, and as a key)
+ * and a token of a template.
+ */
+const takes = {
+  ...{ agent: 600, trigger: 200, shared: 300, clause: 200, listed: 60 },
+  ...{ character: 2, compiled: 6, token: 200 },
+} as const;
 
 export class TriggerCache {
   readonly #projects: LRUCache<string, Cached>;
+  /** By their texts, of whichever project. */
+  readonly #templates: LRUCache<string, Template>;
 
-  constructor(most: { readonly projects: number; readonly triggers: number } = room) {
+  constructor(most: { readonly projects: number; readonly bytes: number; readonly templateBytes: number } = room) {
+    // What alone is more than there is room for is kept alone.
     this.#projects = new LRUCache({
       max: most.projects,
-      maxSize: most.triggers,
-      // A project with more than there is room for is kept alone.
-      sizeCalculation: ({ triggersOf }) => {
-        let triggers = 1;
-        for (const those of triggersOf.values()) triggers += those.length;
-        return Math.min(triggers, most.triggers);
-      },
+      maxSize: most.bytes,
+      sizeCalculation: ({ bytes }) => Math.min(takes.agent + bytes, most.bytes),
     });
+    this.#templates = new LRUCache({
+      maxSize: most.templateBytes,
+      sizeCalculation: ({ text, tokens }) =>
+        Math.min(takes.shared + text.length * takes.character + tokens.length * takes.token, most.templateBytes),
+    });
+  }
+
+  /** How much is kept: bytes of projects, and of templates, as they are weighed. */
+  get held(): { readonly bytes: number; readonly templateBytes: number } {
+    return { bytes: this.#projects.calculatedSize, templateBytes: this.#templates.calculatedSize };
   }
 
   /** The triggers of a generation; `sql` reads them where they are not those that are kept. */
   async get(sql: Sql, projectId: string, generation: number): Promise<ProjectTriggers> {
     const known = this.#projects.get(projectId);
     if (known?.generation === generation) return known;
-    const cached = known ?? makeKept();
+    const cached = known ?? makeKept(this.#templates);
     // Out of the cache while it is made anew in slices: one that breaks off half-way is nobody's. It is weighed again where it
     // is put back.
     this.#projects.delete(projectId);
@@ -139,12 +176,12 @@ export class TriggerCache {
   }
 }
 
-function makeKept(): Cached {
+function makeKept(templates: LRUCache<string, Template>): Cached {
   const agents = new Map<string, RoutedAgent>();
   const keys = new Map<string, number>();
-  const templates = new Map<string, Template>();
   return {
     generation: -1,
+    bytes: 0,
     index: createTriggerIndex<RoutedTrigger>(),
     digests: new Map(),
     agents,
@@ -155,7 +192,6 @@ function makeKept(): Cached {
     render(text, payload, bytesMax) {
       let template = templates.get(text);
       if (template === undefined) {
-        if (templates.size >= templatesMax) templates.clear();
         template = parseTemplate(text);
         templates.set(text, template);
       }
@@ -172,9 +208,12 @@ async function refresh(kept: Cached, sql: Sql, projectId: string): Promise<void>
   await mapInSlices([...gone, ...changed], (id) => takeOut(kept, id));
   const shared = new Map<string, SharedFields>();
   // Read a moment later than the digests: an agent that has gone in between is not among the rows.
-  for (let at = 0; at < changed.length; at += readMax) {
-    const rows = await routableAgents(sql, projectId, changed.slice(at, at + readMax));
+  for (let at = 0, most = readMax; at < changed.length; ) {
+    const { rows, reached } = await routableAgents(sql, projectId, changed.slice(at, at + most));
     await mapInSlices(rows, (row) => putIn(kept, row, { digest: digests.get(row.id) ?? '', shared }));
+    at += reached;
+    // To find where a page ends takes reading all that are looked at: behind large ones, not many more.
+    most = Math.min(readMax, 2 * reached);
   }
 }
 
@@ -182,10 +221,13 @@ function takeOut(kept: Cached, id: string): void {
   const agent = kept.agents.get(id);
   if (agent === undefined) return;
   kept.index.removeAgent(agent.name);
-  for (const { event: key } of kept.triggersOf.get(id) ?? []) {
-    const left = (kept.keys.get(key) ?? 0) - 1;
-    if (left > 0) kept.keys.set(key, left);
-    else kept.keys.delete(key);
+  const own = kept.triggersOf.get(id);
+  kept.bytes -= own?.bytes ?? 0;
+  for (const trigger of own?.triggers ?? []) {
+    kept.bytes -= trigger.end();
+    const left = (kept.keys.get(trigger.event) ?? 0) - 1;
+    if (left > 0) kept.keys.set(trigger.event, left);
+    else kept.keys.delete(trigger.event);
   }
   kept.triggersOf.delete(id);
   kept.agents.delete(id);
@@ -217,15 +259,35 @@ function putIn(kept: Cached, row: RoutableAgentRow, { digest, shared }: Loading)
   kept.index.setAgent(row.name, triggers);
   kept.agents.set(row.id, owner);
   kept.digests.set(row.id, digest);
-  kept.triggersOf.set(row.id, triggers);
-  for (const { event: key } of triggers) kept.keys.set(key, (kept.keys.get(key) ?? 0) + 1);
+  const bytes = bytesOf(owner, triggers);
+  kept.triggersOf.set(row.id, { triggers, bytes });
+  kept.bytes += bytes;
+  for (const trigger of triggers) {
+    kept.bytes += trigger.begin();
+    kept.keys.set(trigger.event, (kept.keys.get(trigger.event) ?? 0) + 1);
+  }
+}
+
+/** What an agent and its triggers take, without what these share. */
+function bytesOf(owner: RoutedAgent, triggers: readonly RoutedTrigger[]): number {
+  const { initialPrompt = '', displayTitle = '', bindings, mounts } = owner;
+  let bytes = takes.agent + takes.character * (initialPrompt.length + displayTitle.length);
+  bytes += takes.compiled * JSON.stringify([bindings, mounts]).length;
+  for (const { where } of triggers) {
+    const asked = Object.values(where).flatMap((clause) =>
+      clause instanceof Object && 'in' in clause ? clause.in : [],
+    );
+    bytes += takes.trigger + takes.clause * Object.keys(where).length + takes.listed * asked.length;
+    bytes += takes.compiled * JSON.stringify(where).length;
+  }
+  return bytes;
 }
 
 function saidBy(
   { event, scope, spec }: RoutableAgentRow['triggers'][number],
   shared: Map<string, SharedFields>,
 ): SharedFields {
-  const said: SharedFields = {
+  const said = {
     event,
     scope,
     fallback: spec.fallback,
@@ -236,6 +298,8 @@ function saidBy(
   };
   const text = JSON.stringify(said);
   const known = shared.get(text);
-  if (known === undefined) shared.set(text, said);
-  return known ?? said;
+  if (known !== undefined) return known;
+  const made = { ...said, bytes: takes.shared + takes.character * text.length, users: 0 };
+  shared.set(text, made);
+  return made;
 }

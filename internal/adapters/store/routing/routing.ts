@@ -9,6 +9,7 @@ import { bodyBytes, type StoredBody, unframed } from '../events/body-frames.ts';
 import type { Sql, Statement } from '../store.ts';
 import type { Binding } from './bindings.ts';
 import { held, type RoutingTx } from './routing-lock.ts';
+import { earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import { storable } from '../schema/text.ts';
 
 /**
@@ -202,23 +203,31 @@ export interface RoutableAgentRow {
   }[];
 }
 
-/** Agents with their active triggers, as routing reads them. */
-export async function routableAgents(sql: Sql, projectId: string, ids: readonly string[]): Promise<RoutableAgentRow[]> {
-  if (ids.length === 0) return [];
-  const { rows } = await sql.query<RoutableAgentRow>(
-    `select a.id, a.name, a.revision, (a.spec -> 'concurrency')::int as concurrency,
+/**
+ * Agents with their active triggers, as routing reads them: of those asked for, in their order, as many as a page may have
+ * bytes of, at least the first. `reached`: how many of those asked for were come to.
+ */
+export async function routableAgents(
+  sql: Sql,
+  projectId: string,
+  ids: readonly string[],
+): Promise<{ readonly rows: readonly RoutableAgentRow[]; readonly reached: number }> {
+  if (ids.length === 0) return { rows: [], reached: 0 };
+  const listed = `select u.n::int as n, a.id, a.name, a.revision, (a.spec -> 'concurrency')::int as concurrency,
             coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings, a.spec ->> 'initialPrompt' as "initialPrompt",
             a.spec ->> 'displayTitle' as "displayTitle", coalesce(a.spec -> 'mounts', '[]'::jsonb) as mounts,
             coalesce(t.list, '[]'::json) as triggers
-       from svc.agents a
+       from unnest($2::uuid[]) with ordinality as u (id, n)
+       join svc.agents a on a.id = u.id and a.project_id = $1::uuid
        left join lateral (select json_agg(json_build_object('ordinal', t.ordinal, 'event', t.event,
                                    'scope', coalesce(t.endpoint_id, t.connection_id), 'spec', t.spec)
                                  order by t.ordinal) as list
-                            from svc.triggers t where t.agent_id = a.id and t.status = 'active') t on true
-      where a.project_id = $1::uuid and a.id = any($2::uuid[])`,
-    [projectId, ids],
-  );
-  return rows;
+                            from svc.triggers t where t.agent_id = a.id and t.status = 'active') t on true`;
+  const size = jsonBytes('bindings', '"initialPrompt"', '"displayTitle"', 'mounts', 'triggers');
+  const text = endingEarly(listed, { size, order: 'n' });
+  const found = await sql.query<RoutableAgentRow & Sized & { readonly n: number }>(text, [projectId, ids]);
+  const { rows, isCut } = earlyEnd(found.rows);
+  return { rows, reached: isCut ? (rows.at(-1)?.n ?? ids.length) : ids.length };
 }
 
 /** What a live session is to a target, or which of an agent's sessions lives. */
