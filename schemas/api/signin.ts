@@ -143,6 +143,8 @@ export const authorizeDevice = operation({
     ),
     400: grantError,
     401: grantError,
+    /** Too many command lines wait. */
+    429: grantError,
   },
 });
 

@@ -52,6 +52,7 @@ export const loginCommand: Handler = async (call) => {
   const server = await findServer(call);
   const base = `${server.url}${signin.authorizeDevice.path}`;
   const begun = await postForm(call, base, { client_id: clientId, host: hostname() });
+  if (begun.status === 429) throw refusal('busy', `${server.url}: ${textOf(begun.body, 'error_description')}`);
   if (begun.status !== 200) throw refusal('login-refused', `${server.url} does not take sign-ins of command lines`);
   const address = textOf(begun.body, 'verification_uri');
   call.screen.note(`open ${address}\nand type the code ${textOf(begun.body, 'user_code')}`);

@@ -57,14 +57,14 @@ function drawCode(ctx: FlowContext): string {
 }
 const plain = (code: string): string => code.toUpperCase().replaceAll(/[^A-Z]/g, '');
 
-/** Begins a grant for a command line, from `address`. */
+/** Begins a grant for a command line, from `address`. Where too many wait it is `temporarily_unavailable`. */
 export async function startDevice(ctx: FlowContext, form: Form, address: string): Promise<StartedDevice | GrantError> {
   if (form['client_id'] !== clientId) return unknownClient(form);
   const deviceCode = ctx.runtime.randomBytes(32).toString('base64url');
   const userCode = drawCode(ctx);
   const now = ctx.runtime.now();
   const host = (form['host'] ?? '').replaceAll(/[^\x20-\x7e]/g, '').slice(0, 200);
-  await insertGrant(ctx.db, {
+  const isBegun = await insertGrant(ctx.db, {
     deviceCodeSha256: hashToken(deviceCode),
     userCodeSha256: hashToken(userCode),
     host: host === '' ? 'unknown' : host,
@@ -73,6 +73,7 @@ export async function startDevice(ctx: FlowContext, form: Form, address: string)
     now,
     expiresAt: new Date(now.getTime() + lifetimeSeconds * 1_000),
   });
+  if (!isBegun) return tooMany;
   return {
     device_code: deviceCode,
     user_code: `${userCode.slice(0, 4)}-${userCode.slice(4)}`,
@@ -81,6 +82,11 @@ export async function startDevice(ctx: FlowContext, form: Form, address: string)
     interval: intervalSeconds,
   };
 }
+
+const tooMany: GrantError = {
+  error: 'temporarily_unavailable',
+  error_description: 'too many command lines wait for somebody to let them in; try again in some minutes',
+};
 
 const unknownClient = (form: Form): GrantError =>
   form['client_id'] === undefined

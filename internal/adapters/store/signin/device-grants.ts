@@ -2,7 +2,10 @@
 
 import type { Sql } from '../store.ts';
 
-/** A new grant, by the hashes of its two codes. */
+/** Grants that are not over: of the installation, and of those that one address has begun. Anybody may begin one. */
+const waitingMax = { all: 2_000, ofAddress: 500 } as const;
+
+/** A new grant, by the hashes of its two codes. False where as many as may be are not over yet. */
 export async function insertGrant(
   tx: Sql,
   grant: {
@@ -14,10 +17,12 @@ export async function insertGrant(
     readonly now: Date;
     readonly expiresAt: Date;
   },
-): Promise<void> {
-  await tx.query(
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
     `insert into svc.device_grants (device_code_sha256, user_code_sha256, host, address, interval_seconds, created_at, expires_at)
-     values ($1::bytea, $2::bytea, $3::text, $4::text, $5::int, $6::timestamptz, $7::timestamptz)`,
+     select $1::bytea, $2::bytea, $3::text, $4::text, $5::int, $6::timestamptz, $7::timestamptz
+      where (select count(*) < $8::int and count(*) filter (where w.address = $4::text) < $9::int from (
+               select address from svc.device_grants where expires_at > $6::timestamptz limit $8::int) w)`,
     [
       grant.deviceCodeSha256,
       grant.userCodeSha256,
@@ -26,8 +31,11 @@ export async function insertGrant(
       grant.intervalSeconds,
       grant.now,
       grant.expiresAt,
+      waitingMax.all,
+      waitingMax.ofAddress,
     ],
   );
+  return rowCount > 0;
 }
 
 export interface PendingGrant {

@@ -257,6 +257,29 @@ describe('the device grant', () => {
     assert.equal((await poll(denied.body['device_code'])).body['error'], 'access_denied');
   });
 
+  test('is begun only so often by whoever asks: five hundred wait from one address, two thousand in all', async () => {
+    const waiting = (count: number, address: string) =>
+      daemon.database.db.query(
+        `insert into svc.device_grants (device_code_sha256, user_code_sha256, host, address, interval_seconds, created_at,
+             expires_at)
+           select sha256(id::text::bytea), sha256(id::text::bytea), 'h', $2::text, 5, $3::timestamptz,
+                  $3::timestamptz + interval '10 minutes'
+             from (select gen_random_uuid() as id from generate_series(1, $1::int)) n`,
+        [count, address, new Date(nowMs)],
+      );
+    await waiting(500, '192.0.2.1');
+    assert.equal((await start()).status, 200, 'others may');
+    await waiting(499, '127.0.0.1');
+    const refused = await start();
+    assert.deepEqual([refused.status, refused.body['error']], [429, 'temporarily_unavailable']);
+    nowMs += 600_001;
+    assert.equal((await start()).status, 200, 'those are over');
+    for (const n of [2, 3, 4, 5]) await waiting(500, `192.0.2.${n}`);
+    assert.equal((await start()).status, 429);
+    nowMs += 600_001;
+    assert.equal((await start()).status, 200);
+  });
+
   test('lets nobody guess: ten wrong codes a minute', async (t) => {
     const cat = await person('cat@example.org');
     const guess = () =>

@@ -36,6 +36,7 @@ function readForm(raw: Buffer, contentType: string | undefined): { readonly [nam
 const badForm = { status: 400, body: { error: 'invalid_request', error_description: 'a form is expected' } } as const;
 const refused = (body: GrantError) =>
   body.error === 'invalid_client' ? ({ status: 401, body } as const) : ({ status: 400, body } as const);
+const retryAfter = { 'retry-after': '60' } as const;
 
 /** A page of a list whose key is a time in milliseconds and an id. */
 function readOwnPage(query: { limit?: string | undefined; cursor?: string | undefined }) {
@@ -106,7 +107,10 @@ export const signinRoutes: readonly Route[] = [
     const form = readForm(raw, headers['content-type']);
     if (form === undefined) return badForm;
     const answer = await startDevice(ctx, form, address);
-    return 'error' in answer ? refused(answer) : ok(answer);
+    if (!('error' in answer)) return ok(answer);
+    return answer.error === 'temporarily_unavailable'
+      ? ({ status: 429, body: answer, headers: retryAfter } as const)
+      : refused(answer);
   }),
   serve(api.deviceToken, async ({ ctx, raw, headers, requestId }) => {
     const form = readForm(raw, headers['content-type']);
