@@ -299,7 +299,7 @@ export interface GitRouteRequest {
   readonly sessionId: string;
   readonly agent: string;
   readonly project: ProjectRef;
-  readonly spec: AgentSpec;
+  readonly spec: Pick<AgentSpec, 'mounts'>;
   /** Listens on a unix socket of this path instead of a port of this machine. */
   readonly socketPath?: string;
 }

@@ -179,7 +179,7 @@ async function planOf(call: BrokerCall, input: JsonObject): Promise<Plan> {
 }
 
 /** Every mount that may do it, where the call names none. */
-function anywhere(spec: AgentSpec, name: string, wants: readonly Want[] | undefined) {
+function anywhere(spec: Pick<AgentSpec, 'mounts'>, name: string, wants: readonly Want[] | undefined) {
   const tries: readonly (readonly Want[])[] = wants === undefined ? [['contents:read'], ['talk:read']] : [wants];
   for (const some of tries) {
     const mounts = mountsWith(spec, some);

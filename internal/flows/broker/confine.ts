@@ -44,11 +44,11 @@ export const hasCapability = ({ auth }: AppMount, capability: string, level: str
 };
 
 /** The mounts that name a repository; those of no application serve no call. */
-export const mountsOf = (spec: AgentSpec, owner: string, repo: string): AppMount[] =>
+export const mountsOf = (spec: Pick<AgentSpec, 'mounts'>, owner: string, repo: string): AppMount[] =>
   spec.mounts.filter(isApp).filter((mount) => isSameRepository(mount.repository, `${owner}/${repo}`));
 
 /** Every repository once, with the mount of it that may do this. */
-export function mountsWith(spec: AgentSpec, wants: readonly Want[]): AppMount[] {
+export function mountsWith(spec: Pick<AgentSpec, 'mounts'>, wants: readonly Want[]): AppMount[] {
   const found = new Map<string, AppMount>();
   for (const mount of spec.mounts.filter(isApp)) {
     const key = folded(mount.repository);
@@ -75,7 +75,7 @@ export function permissionsFor(mount: AppMount, wants: readonly Want[]): Permiss
 
 /** The mount that may do this to a repository. Throws Fault `repository-not-mounted` or `capability-missing`. */
 export function confine(
-  spec: AgentSpec,
+  spec: Pick<AgentSpec, 'mounts'>,
   { owner, repo }: { readonly owner: string; readonly repo: string },
   wants: readonly Want[],
 ): { readonly mount: AppMount; readonly permissions: Permissions } {

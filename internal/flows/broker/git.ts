@@ -15,7 +15,7 @@ export interface GitSession {
   readonly sessionId: string;
   readonly agent: string;
   readonly project: ProjectRef;
-  readonly spec: AgentSpec;
+  readonly spec: Pick<AgentSpec, 'mounts'>;
 }
 
 export interface GitUpstream {

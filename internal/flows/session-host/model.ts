@@ -3,7 +3,7 @@
 import type { AgentSpec, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
 import { type FlowContext, catalogOf } from '../context.ts';
 
-export function modelOf(ctx: FlowContext, spec: AgentSpec): ModelSpec {
+export function modelOf(ctx: FlowContext, spec: Pick<AgentSpec, 'harness' | 'model'>): ModelSpec {
   const { defaultProvider, defaultModel } = catalogOf(ctx).catalog.harnesses[spec.harness];
   return spec.model ?? { provider: defaultProvider, id: defaultModel };
 }

@@ -3,6 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
+import { blockedSessions } from '../../adapters/store/sessions/hosts.ts';
+import { callerByToken } from '../../adapters/store/sessions/tool-callers.ts';
+import { replaceableSlots } from '../../adapters/store/sessions/upkeep.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { applyAgents } from '../routing/routing-testkit.ts';
 import { archiveOrphans, endSession } from '../sessions/sessions.ts';
@@ -86,6 +89,45 @@ test('what fails for one slot, or in one step, keeps no other slot from its succ
     await upkeepTurn({ ...ctx, models: { check } as never });
     const blocked = await ctx.db.query<{ id: string }>(`select id from svc.sessions where state = 'blocked'`);
     assert.deepEqual([ids.length, blocked.rows.map(({ id }) => id)], [2, ids.slice(0, 1)]);
+  } finally {
+    await daemon.stop();
+  }
+});
+
+test('of a spec with long texts that is read every few seconds, or with each call of a tool, no more is read than is used', async () => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  const { db } = daemon.ctx;
+  try {
+    const prompt = 'x'.repeat(90_000);
+    const onReplace = 'x'.repeat(15_000);
+    const writer = {
+      systemPrompt: prompt,
+      spendCaps: { dailyUsd: '3' },
+      manages: ['writer'],
+      concurrency: 1,
+      replace: 'auto',
+    };
+    await applyAgents(daemon.api, { writer: { ...writer, onReplace } });
+    const token = Buffer.alloc(32, 1);
+    const { rows } = await db.query<{ id: string }>(
+      `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, token_hash, created_at,
+         active_at)
+       select gen_random_uuid(), project_id, id, name, revision, 'manual', 'blocked', 't', $1::bytea, now(), now()
+         from svc.agents where name = 'writer' returning id`,
+      [token],
+    );
+    const id = rows[0]?.id ?? '';
+    const [blocked] = await blockedSessions(db, null, 1);
+    assert.deepEqual([blocked?.sessionId, blocked?.spec.spendCaps], [id, { dailyUsd: '3' }]);
+    const caller = await callerByToken(db, id, token);
+    assert.deepEqual([caller?.agent, caller?.spec.manages, caller?.spec.mounts], ['writer', ['writer'], []]);
+    await applyAgents(daemon.api, { writer: { ...writer, systemPrompt: `${prompt}.`, onReplace } });
+    const slots = await db.tx(replaceableSlots);
+    assert.deepEqual(
+      slots.map(({ agent, sessionId, why }) => ({ agent, sessionId, why })),
+      [{ agent: 'writer', sessionId: id, why: 'stale' }],
+    );
+    for (const read of [blocked, caller, slots]) assert.ok(JSON.stringify(read).length < 10_000);
   } finally {
     await daemon.stop();
   }

@@ -40,7 +40,7 @@ test('slots that want a successor are found without a look at what others of the
   // From then on the planner takes every session for one of the busy agent, and any index of the project for as good.
   await db.query('analyze svc.sessions');
   const seen = await db.tx(async (tx) => {
-    assert.deepEqual(await replaceableSlots(tx, null), []);
+    assert.deepEqual(await replaceableSlots(tx), []);
     const { rows } = await tx.query<{ seen: number }>(
       `select (seq_tup_read + idx_tup_fetch)::int as seen from pg_stat_xact_user_tables where relid = 'svc.sessions'::regclass`,
     );

@@ -13,6 +13,8 @@ import {
   liveByState,
   type ReplaceableSlot,
   replaceableSlots,
+  slotToFill,
+  type SlotToFill,
 } from '../../adapters/store/sessions/upkeep.ts';
 import { lockSession } from '../../adapters/store/sessions/sessions.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
@@ -45,7 +47,7 @@ export async function upkeepTurn(ctx: FlowContext, signal?: AbortSignal): Promis
   }
   await step(ctx, 'kept work', () => dropOldWork(ctx));
   await step(ctx, 'holds', () => dropHolds(ctx.db));
-  for (const slot of await replaceableSlots(ctx.db, null)) {
+  for (const slot of await replaceableSlots(ctx.db)) {
     if (signal?.aborted === true) return;
     if (!isDue(ctx, slot)) continue;
     const making = (): Promise<void> => withSuccessorInHand(ctx, slot, () => replace(ctx, slot), signal);
@@ -130,7 +132,7 @@ async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
   const made = await unlessBusy(ctx.db, seen.projectId, async (tx) => {
     // Before it is looked at again: its host may be beginning a turn.
     await lockSession(tx, seen.sessionId);
-    const [slot] = await replaceableSlots(tx, seen.agentId);
+    const slot = await slotToFill(tx, seen.agentId);
     if (slot === undefined || slot.sessionId !== seen.sessionId) return undefined;
     const successor = successorOf(ctx, slot, await payloadOf(tx, slot));
     await takeOver(ctx, tx, slot.sessionId, successor, reasonOf(slot));
@@ -151,14 +153,14 @@ const reasonOf = ({ why, revision }: ReplaceableSlot): string =>
  * Of the event that the work began with; empty where there was none, it is not stored any more, or no mount asks for any of it:
  * what came in may be many megabytes, and this is done again and again.
  */
-async function payloadOf(tx: Sql, { projectId, eventId, spec }: ReplaceableSlot): Promise<Json> {
+async function payloadOf(tx: Sql, { projectId, eventId, spec }: SlotToFill): Promise<Json> {
   if (eventId === null || !spec.mounts.some(({ ref }) => ref?.includes('{{') === true)) return {};
   const stored = (await eventPayloads(tx, projectId, [eventId])).get(eventId);
   return stored === undefined ? {} : routedPayload(stored);
 }
 
 /** `payload`: see `payloadOf`. */
-function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): NewSession {
+function successorOf(ctx: FlowContext, slot: SlotToFill, payload: Json): NewSession {
   const { sessionId, agentId, agent, revision, spec, displayTitle, eventId, threads } = slot;
   return {
     id: timeOrderedId(ctx.runtime),
@@ -178,10 +180,7 @@ function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): Ne
 }
 
 /** What the mounts of the latest spec are at, for the event that the work began with; where it is gone, as before. */
-function refsOf(
-  { spec, mountRefs, eventId }: ReplaceableSlot,
-  payload: Json,
-): { readonly [mountPath: string]: string } {
+function refsOf({ spec, mountRefs, eventId }: SlotToFill, payload: Json): { readonly [mountPath: string]: string } {
   const refs = spec.mounts.flatMap((mount): [string, string][] => {
     const rendered = renderRefs([mount], { triggerEventId: eventId, payload });
     if (rendered.ok) return Object.entries(rendered.refs);

@@ -307,21 +307,24 @@ export interface BlockedSession {
   readonly projectId: string;
   readonly agentId: string;
   readonly agent: string;
-  readonly spec: AgentSpec;
+  readonly spec: Pick<AgentSpec, 'harness' | 'model' | 'spendCaps'>;
 }
 
 /**
- * Sessions that wait for a spend cap behind one (an id; null: from the first), in the order of ids, with the spec that they
- * were started from: blocked ones, and queued ones that a cap kept from their first launch.
+ * Sessions that wait for a spend cap behind one (an id; null: from the first), in the order of ids, with what the spec that
+ * they were started from says of models and money: blocked ones, and queued ones that a cap kept from their first launch.
  */
 export async function blockedSessions(sql: Sql, after: string | null, limit: number): Promise<BlockedSession[]> {
+  const columns = 'id, project_id, agent_id, agent, revision';
   const from = `id > coalesce($2::uuid, '${'0'.repeat(32)}'::uuid) order by id limit $1::int`;
   const { rows } = await sql.query<BlockedSession>(
     `with page as materialized (
-       (select * from svc.sessions where state = 'blocked' and leased_by is null and ${from})
-       union all (select * from svc.sessions where waits_for = 'cap' and live and ${from})
+       (select ${columns} from svc.sessions where state = 'blocked' and leased_by is null and ${from})
+       union all (select ${columns} from svc.sessions where waits_for = 'cap' and live and ${from})
        order by id limit $1::int)
-     select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent, r.spec
+     select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent,
+            jsonb_strip_nulls(jsonb_build_object('harness', r.spec -> 'harness', 'model', r.spec -> 'model',
+                                                 'spendCaps', r.spec -> 'spendCaps')) as spec
        from page s
        join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision order by s.id`,
     [limit, after],

@@ -7,6 +7,10 @@ import type { Sql } from '../store.ts';
 import type { RoutingTx } from '../routing/routing-lock.ts';
 import { storable } from '../schema/text.ts';
 
+/** What of an agent's spec says what its sessions may call, and how: never its texts, which may be megabytes. */
+export type CallerSpec = Pick<AgentSpec, (typeof asked)[number]>;
+const asked = ['mounts', 'tools', 'bindings', 'session', 'manages'] as const;
+
 export interface ToolCaller {
   readonly sessionId: string;
   readonly agentId: string;
@@ -14,7 +18,7 @@ export interface ToolCaller {
   readonly revision: number;
   readonly state: string;
   /** Of the revision that the session was started from. */
-  readonly spec: AgentSpec;
+  readonly spec: CallerSpec;
   readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
   readonly isArchived: boolean;
   readonly eventId: string | null;
@@ -26,11 +30,12 @@ export interface ToolCaller {
 /** The session of that id whose token has that SHA-256; undefined where there is none that lives. */
 export async function callerByToken(sql: Sql, sessionId: string, tokenHash: Buffer): Promise<ToolCaller | undefined> {
   const { rows } = await sql.query<ToolCaller>(
-    `select s.id as "sessionId", s.agent_id as "agentId", s.agent, s.revision, s.state, r.spec, s.event_id as "eventId",
+    `select s.id as "sessionId", s.agent_id as "agentId", s.agent, s.revision, s.state, s.event_id as "eventId",
             json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
             p.archived_at is not null as "isArchived",
             case when e.target_type is not null
               then json_build_object('type', e.target_type, 'key', e.target_key) end as target,
+            (select jsonb_object_agg(f.name, r.spec -> f.name) from unnest($3::text[]) f (name) where r.spec ? f.name) as spec,
             exists (select from svc.checks c where c.session_id = s.id) as "hasChecks"
        from svc.sessions s
        join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
@@ -38,7 +43,7 @@ export async function callerByToken(sql: Sql, sessionId: string, tokenHash: Buff
        join svc.orgs o on o.id = p.org_id
        left join svc.events e on e.id = s.event_id
       where s.id = $1::uuid and s.token_hash = $2::bytea and s.live`,
-    [sessionId, tokenHash],
+    [sessionId, tokenHash, asked],
     'tool-caller',
   );
   return rows[0];

@@ -46,6 +46,7 @@ export async function isInactive(tx: Sql, sessionId: string, now: Date): Promise
   return rows.length > 0;
 }
 
+/** A slot that wants a successor, as it is found: there may be thousands, whose specs are nobody's yet. */
 export interface ReplaceableSlot {
   readonly sessionId: string;
   readonly projectId: string;
@@ -53,11 +54,15 @@ export interface ReplaceableSlot {
   readonly agent: string;
   /** Of the agent now: what the successor starts from. */
   readonly revision: number;
-  readonly spec: AgentSpec;
   readonly why: 'stale' | 'environment' | 'failed';
   /** Sessions of the agent that failed one after another, up to now. */
   readonly failedInARow: number;
   readonly endedAt: Date | null;
+}
+
+/** With what its successor is made of. */
+export interface SlotToFill extends ReplaceableSlot {
+  readonly spec: AgentSpec;
   /** Of the one that is replaced. */
   readonly displayTitle: string;
   readonly mountRefs: { readonly [mountPath: string]: string };
@@ -108,21 +113,21 @@ export const threadsLeftText = `array(
 // session failed while it had the slot, and nobody has it now. The last session is found by the agent's name, which another
 // agent may have had before: then it is none of this one's.
 const replaceableText = `with auto as (
-    select id, project_id, name, revision, spec from svc.agents
+    select id, project_id, name, revision, spec ->> 'environment' as environment from svc.agents
      where spec ->> 'replace' = 'auto' and ($1::uuid is null or id = $1::uuid)
   ), found as (
-  select s.id as "sessionId", a.project_id as "projectId", a.id as "agentId", a.name as agent, a.revision, a.spec,
+  select s.id as "sessionId", a.project_id as "projectId", a.id as "agentId", a.name as agent, a.revision,
          case when s.revision < a.revision then 'stale' else 'environment' end as why, 0 as "failedInARow", null::timestamptz as "endedAt"
     from auto a
     join svc.sessions s on s.id = coalesce(
       (select c.session_id from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot'),
       (select l.id from svc.sessions l where l.agent_id = a.id and l.live order by l.id desc limit 1))
     left join svc.generated_resources g
-      on g.project_id = a.project_id and g.kind = 'Environment' and g.name = a.spec ->> 'environment'
+      on g.project_id = a.project_id and g.kind = 'Environment' and g.name = a.environment
    where s.live and (s.revision < a.revision or g.updated_at > s.started_at) and s.state in ('queued', 'idle', 'suspended', 'blocked')
      and not exists (select from svc.inbox i where i.session_id = s.id and i.state = 'in_flight')
   union all
-  select s.id, a.project_id, a.id, a.name, a.revision, a.spec, 'failed',
+  select s.id, a.project_id, a.id, a.name, a.revision, 'failed',
          (select count(*)::int from (
             select bool_and(l.state = 'failed' and l.agent_id = a.id) over (order by l.id desc) as failed from (
               select l.* from (
@@ -134,20 +139,31 @@ const replaceableText = `with auto as (
                    where ${fromTheLastOf('a')} limit 1) s on s.project_id = a.project_id and s.agent = a.name
    where s.state = 'failed' and s.agent_id = a.id
      and not exists (select from svc.sessions l where l.agent_id = a.id and l.live)
-  )
-  select found.*, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
-         case when found.why = 'failed' then (select ${threadsLeftText} from svc.agents a where a.id = found."agentId")
+  )`;
+const slotToFillText = `${replaceableText}
+  select found.*, a.spec, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
+         case when found.why = 'failed' then ${threadsLeftText}
            else array(select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread') end as threads
-    from found join svc.sessions s on s.id = found."sessionId"`;
+    from found join svc.sessions s on s.id = found."sessionId" join svc.agents a on a.id = found."agentId"`;
 
 /** Of what `svc.suspects` knows the making of a successor by: another revision, or another session in the slot, is another one. */
 export const successorSuspect = ({ sessionId, revision }: Pick<ReplaceableSlot, 'sessionId' | 'revision'>): string =>
   `successor:${sessionId}:${revision}`;
 
-/** Slots of agents with `replace: auto` that want a successor; with an id, of that agent alone. */
-export async function replaceableSlots(sql: Sql, agentId: string | null): Promise<ReplaceableSlot[]> {
-  const { rows } = await sql.query<ReplaceableSlot>(replaceableText, [agentId], 'replaceable-slots');
+/** Slots of agents with `replace: auto` that want a successor. */
+export async function replaceableSlots(sql: Sql): Promise<ReplaceableSlot[]> {
+  const { rows } = await sql.query<ReplaceableSlot>(
+    `${replaceableText} select * from found`,
+    [null],
+    'replaceable-slots',
+  );
   return rows;
+}
+
+/** The slot of an agent, where it wants a successor. */
+export async function slotToFill(sql: Sql, agentId: string): Promise<SlotToFill | undefined> {
+  const { rows } = await sql.query<SlotToFill>(slotToFillText, [agentId], 'slot-to-fill');
+  return rows[0];
 }
 
 /** How many sessions of these agents have not ended, by agent; those that have none are absent. */
