@@ -131,19 +131,25 @@ export const payloadRows = (): readonly (readonly [prefix: string, paths: readon
 /** Every path of the payload of a heartbeat. */
 export const tickPaths = (): readonly string[] => tick;
 
-const knownPaths = new Map<readonly string[], { readonly known: Set<string>; readonly open: Set<string> }>();
+interface Indexed {
+  readonly known: Set<string>;
+  readonly open: Set<string>;
+  readonly roots: Set<string>;
+}
+const knownPaths = new Map<readonly string[], Indexed>();
 
-function indexOf(list: readonly string[]) {
+function indexOf(list: readonly string[]): Indexed {
   const kept = knownPaths.get(list);
   if (kept !== undefined) return kept;
-  const [known, open] = [new Set<string>(), new Set<string>()];
+  const [known, open, roots] = [new Set<string>(), new Set<string>(), new Set<string>()];
   for (const path of list) {
     const isOpen = path.endsWith('.*');
     const segments = (isOpen ? path.slice(0, -2) : path).split('.');
     for (let end = 1; end <= segments.length; end++) known.add(segments.slice(0, end).join('.'));
     if (isOpen) open.add(segments.join('.'));
+    roots.add(segments[0] ?? '');
   }
-  const made = { known, open };
+  const made = { known, open, roots };
   knownPaths.set(list, made);
   return made;
 }
@@ -159,6 +165,9 @@ export function mayHave(list: readonly string[], path: string): boolean {
 
 /** Every path that has a name of its own in these payloads, without the mark of the open ones. */
 export const namedPaths = (list: readonly string[]): Iterable<string> => indexOf(list).known;
+
+/** What the paths of these payloads begin with. */
+export const rootsOf = (list: readonly string[]): ReadonlySet<string> => indexOf(list).roots;
 
 /** Every path of every event, where the event is not known; null for a path that no event's payload could begin. */
 export function anywhere(path: string): readonly string[] | null {

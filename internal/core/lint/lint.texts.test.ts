@@ -123,3 +123,14 @@ const belongs: readonly (readonly [key: string, says: string | undefined])[] = [
 test('what other tools keep at the root is told where it belongs', () => {
   for (const [key, says] of belongs) assert.equal(belongsOf(key), says, key);
 });
+
+test('thousands of tokens of a text cost no more than their number, however many events its trigger has', (t) => {
+  const actions = ['opened', 'closed', 'edited', 'synchronize', 'reopened', 'ready_for_review', 'labeled', 'unlabeled'];
+  const many = trigger(
+    actions.map((action) => `codehost.pull_request.${action}`),
+    { message: text('{{a}}{{b.c}}{{codehost.pullRequest.title}}'.repeat(1_000), { reads: 'event' }) },
+  );
+  const split = t.mock.method(String.prototype, 'split');
+  assert.deepEqual(told(lint({ ...nothing, triggers: [many] })), []);
+  assert.ok(split.mock.callCount() < 10_000, `${split.mock.callCount()} texts were split`);
+});

@@ -3,14 +3,14 @@
 
 import { type Finding, type Range, writtenAt } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
-import { anywhere, mayHave, namedPaths, payloadPaths, tickPaths } from '../../domain/payloads.ts';
+import { anywhere, mayHave, namedPaths, payloadPaths, rootsOf, tickPaths } from '../../domain/payloads.ts';
 import { parseTemplate } from '../template/template.ts';
 import type { LintText, LintTrigger, Suggestions } from './types.ts';
 
-/** What the payloads of a trigger may hold, one list an event; null where it may hold anything. */
+/** What the payloads of a trigger may hold, one list for all events that have it; null where it may hold anything. */
 function payloadsOf(trigger: LintTrigger): readonly (readonly string[])[] | null {
   if (trigger.events.length === 0) return [tickPaths()];
-  const lists = trigger.events.map(({ key }) => payloadPaths(key));
+  const lists = [...new Set(trigger.events.map(({ key }) => payloadPaths(key)))];
   return lists.every((list) => list !== null) ? lists : null;
 }
 
@@ -29,9 +29,10 @@ function suggestion(path: string, lists: readonly (readonly string[])[], made: S
 
 /** True where a path begins as these payloads do, or nearly so: any other may be what a caller adds. */
 function beginsAs(path: string, lists: readonly (readonly string[])[]): boolean {
+  if (!path.includes('.')) return false;
   const root = path.split('.', 1)[0] ?? '';
-  const roots = new Set(lists.flatMap((list) => list.map((one) => one.split('.', 1)[0] ?? '')));
-  return path.includes('.') && (roots.has(root) || nearest(root, roots, root.length > 3 ? 1 : 0) !== undefined);
+  const most = root.length > 3 ? 1 : 0;
+  return lists.some((list) => rootsOf(list).has(root) || nearest(root, rootsOf(list), most) !== undefined);
 }
 
 const shown = (path: string): string => path.slice(0, 80).toWellFormed();
@@ -101,7 +102,11 @@ export function lintText(one: LintText, trigger: LintTrigger | undefined, made: 
 function firstUnknown(one: LintText, trigger: LintTrigger | undefined) {
   const lists = trigger === undefined ? null : payloadsOf(trigger);
   if (trigger !== undefined && lists === null) return undefined;
+  const seen = new Set<string>();
   for (const token of parseTemplate(one.text).tokens) {
+    // A text may say the same thousands of times.
+    if (seen.has(token.path)) continue;
+    seen.add(token.path);
     const all = lists ?? [anywhere(token.path) ?? []];
     if (!beginsAs(token.path, all) || all.some((list) => mayHave(list, token.path))) continue;
     return { path: token.path, at: token.start, lists: all };
