@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { howMany } from '../../internal/base/testkit/long.ts';
 import { type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
 import { applyAgents, hook, post, settled } from '../../internal/flows/routing/routing-testkit.ts';
 import { boundsOf, most } from './hostile-bounds-testkit.ts';
@@ -45,6 +46,7 @@ it('an agent with large notes is explained, however many triggers it has', async
 });
 
 describe('a session with hundreds of bindings, each with large notes', () => {
+  const many = howMany(600, 3_000);
   let session = '';
   before(async () => {
     await applyAgents(daemon.api, { holder: {} });
@@ -54,9 +56,10 @@ describe('a session with hundreds of bindings, each with large notes', () => {
            context, event_context, created_at, updated_at)
        select gen_random_uuid(), s.project_id, s.agent_id, s.agent, s.id, 'codehost.pull_request', 'o/r#' || n, 'active', 'manual',
            'session', notes, jsonb_build_object('unbound', notes), now(), now()
-         from svc.sessions s, generate_series(1, 600) n, jsonb_build_object('notes', repeat('n', 65000)) notes
+         from svc.sessions s, generate_series(1, $2::int) n, jsonb_build_object('notes', repeat('n', 65000)) notes
         where s.id = $1::uuid`,
       session,
+      many,
     );
   });
 
@@ -77,8 +80,8 @@ describe('a session with hundreds of bindings, each with large notes', () => {
     const told = `select state as what, count(*)::int from svc.bindings where session_id = $1::uuid group by state
       union all select key, count(*)::int from svc.events where target_key = $2::text group by key`;
     assert.deepEqual(await sql(told, session, session), [
-      { what: 'released', count: 600 },
-      { what: 'svc.session.binding.unbound', count: 600 },
+      { what: 'released', count: many },
+      { what: 'svc.session.binding.unbound', count: many },
     ]);
   });
 });

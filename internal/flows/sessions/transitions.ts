@@ -5,6 +5,7 @@ import { recordInRouting } from '../../adapters/store/events/events.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
+import { passed } from '../../base/passing.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
@@ -56,6 +57,8 @@ export async function recordTransitions(
     size += event.payload?.length ?? 0;
     if (size < textMax && at < transitions.length - 1) continue;
     await recordInRouting(tx, events);
+    // As they are told, and as the database takes them.
+    passed(2 * size);
     [events, size] = [[], 0];
   }
 }

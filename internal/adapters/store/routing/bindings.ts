@@ -1,6 +1,7 @@
 // svc.bindings: which session of an agent gets the events of a target. One active row per agent and target, by a unique
 // index; a row is never taken out, it is released. Writes are set-wise, and are made under the routing lock.
 
+import { passed } from '../../../base/passing.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { BindingTarget, Continuity, EventContext, Lifecycle } from '../../../domain/spec.ts';
 import type { RoutingTx } from './routing-lock.ts';
@@ -107,7 +108,10 @@ async function bindingsPage(
   const listed = `select ${selected} from svc.bindings
       where ${where} and ($1::uuid is null or id > $1::uuid) order by id limit $2::int for update`;
   const text = endingEarly(listed, { size: jsonBytes('context', '"eventContext"'), order: 'id', bytesMax: page.bytes });
-  const { rows, isCut } = earlyEnd((await sql.query<Binding & Sized>(text, [after, looked, ...values], name)).rows);
+  const found = (await sql.query<Binding & Sized>(text, [after, looked, ...values], name)).rows;
+  const { rows, isCut } = earlyEnd(found);
+  // As they came, and as they were read: there may be thousands of such pages.
+  passed(2 * (isCut ? page.bytes : Number(found.at(-1)?.bytesBefore ?? 0)));
   const last = rows.at(-1);
   if (last === undefined || (!isCut && rows.length < looked)) return { rows, next: undefined };
   // To find where a page ends takes reading the notes of all that are looked at: behind large ones, not many more.
