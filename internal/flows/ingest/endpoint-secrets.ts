@@ -4,17 +4,23 @@
 
 import { createSecretKey } from 'node:crypto';
 import { sha256Bytes } from '../../base/hash.ts';
+import { LRUCache } from '../../base/lru.ts';
 import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { FlowContext } from '../context.ts';
 import type { Credential, CredentialCache } from '../ports.ts';
 import { openSecret } from '../sealed.ts';
 import { FreshReads } from './fresh.ts';
 
-const entriesMax = 10_000;
+/** Bytes of secrets are those of each endpoint that names one: thousands may name the same, of a megabyte. */
+const most = { entries: 10_000, bytes: 16 * 1_048_576 } as const;
 const keptMs = 10_000;
 
 export class EndpointSecrets implements CredentialCache {
-  readonly #entries = new Map<string, { readonly credential: Credential; readonly until: number }>();
+  readonly #entries = new LRUCache<string, { readonly credential: Credential; readonly until: number }>({
+    max: most.entries,
+    maxSize: most.bytes,
+    sizeCalculation: ({ credential }) => Math.min(most.bytes, 1 + (credential.key?.symmetricKeySize ?? 0)),
+  });
   readonly #reads = new FreshReads<Credential | undefined>();
 
   known(key: string, now: Date): Credential | undefined {
@@ -27,10 +33,7 @@ export class EndpointSecrets implements CredentialCache {
     const askedAt = performance.now();
     const credential = await this.#reads.get(key, load);
     if (credential === undefined) this.#entries.delete(key);
-    else {
-      if (this.#entries.size >= entriesMax) this.#entries.clear();
-      this.#entries.set(key, { credential, until: askedAt + keptMs });
-    }
+    else this.#entries.set(key, { credential, until: askedAt + keptMs });
     return credential;
   }
 }
