@@ -95,6 +95,7 @@ export async function authorize(
   if (access.project?.archived && !isKept) {
     throw new Fault('conflict', 'project-archived', messagesTable.projectArchived);
   }
+  await route.enter?.(ctx, access);
   return access;
 }
 

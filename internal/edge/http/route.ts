@@ -6,7 +6,7 @@ import type * as v from 'valibot';
 import type { Logger } from 'pino';
 import type { Answers, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import type { Actor, FlowContext, ProjectRef } from '../../flows/context.ts';
-import type { Principal } from '../../flows/tenancy/access.ts';
+import type { Access, Principal } from '../../flows/tenancy/access.ts';
 import { type Condition, versionTag } from '../../domain/version.ts';
 import type { Fault } from '../../domain/fault.ts';
 import type { Permission } from '../../domain/permission.ts';
@@ -88,6 +88,8 @@ export interface Serving {
    * answers is called when the request is over.
    */
   admit?(ctx: FlowContext, bytes: number | undefined): () => void;
+  /** Asked when the caller is known, before any of the body is read, where more than a permission lets a call in. */
+  enter?(ctx: FlowContext, access: Access): Promise<void>;
   /**
    * Asked beside `admit` where a body goes beyond what that has counted: where it announces more than is common, before
    * any of it is read; where it announces nothing (`bytes` is undefined), when it goes on past 64 KiB. The body waits for

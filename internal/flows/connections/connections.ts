@@ -45,7 +45,7 @@ export { selectRecipients } from './errtrack-publish.ts';
 export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads.ts';
 export { listOptions, updateSelection } from './errtrack-selection.ts';
 export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
-export { readSetup } from './errtrack-status.ts';
+export { enterSelection, enterSetup, readSetup } from './errtrack-status.ts';
 export { diagnoseConnections } from './connection-doctor.ts';
 export { diagnoseConsents } from './connection-doctor.ts';
 export { checkConnection, replaceCredentials } from './check.ts';

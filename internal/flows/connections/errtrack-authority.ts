@@ -28,7 +28,7 @@ export async function requireAdministrator(sql: Sql, caller: SetupCaller, orgId:
 }
 
 /** Throws Fault `forbidden` unless the caller administers some organization that its token opens. */
-export async function requireSomeAdministrator(sql: Sql, caller: SetupCaller): Promise<void> {
+export async function requireSomeAdministrator(sql: Sql, caller: Omit<SetupCaller, 'actor'>): Promise<void> {
   if (caller.kind !== 'user' || !(await administers(sql, caller.principalId, caller.tokenOrgId)))
     throw setupForbidden();
 }

@@ -19,6 +19,16 @@ export async function current(ctx: FlowContext, row: AttemptRow): Promise<Attemp
   return (await attemptById(ctx.db, row.id)) ?? row;
 }
 
+/** Before anything of a call of the setup is read. Throws Fault `forbidden`, then `unavailable`. */
+export async function enterSetup(ctx: FlowContext, caller: Omit<SetupCaller, 'actor'>): Promise<void> {
+  await requireSomeAdministrator(ctx.db, caller);
+  errtrackApplication(ctx);
+}
+
+/** Before anything of a selection of projects is read: it goes on where there is no application. Throws Fault `forbidden`. */
+export const enterSelection = (ctx: FlowContext, caller: Omit<SetupCaller, 'actor'>): Promise<void> =>
+  requireSomeAdministrator(ctx.db, caller);
+
 /** The caller's attempt. Throws Fault `forbidden`, or `not_found` for what is another person's or nobody's. */
 export async function readSetup(ctx: FlowContext, caller: SetupCaller, id: string): Promise<AttemptRow> {
   await requireSomeAdministrator(ctx.db, caller);

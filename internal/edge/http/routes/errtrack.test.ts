@@ -12,12 +12,13 @@ const setups = '/api/v1/connections/errtrack/installations';
 describe('the setup of an error-tracking connection', () => {
   let daemon: TestDaemon;
   let simulator: ErrtrackSimulator;
+  let providers: { errtrack?: ReturnType<ErrtrackSimulator['section']> | undefined };
   const dir = mkdtempSync(join(tmpdir(), 'svc-errtrack-'));
   before(async () => {
     simulator = await ErrtrackSimulator.start();
     writeFileSync(join(dir, 'secret'), ErrtrackSimulator.clientSecret);
-    const file = { providers: { errtrack: simulator.section(join(dir, 'secret')) } };
-    daemon = await startTestDaemon({ config: { file, allowPrivateNetwork: true } });
+    providers = { errtrack: simulator.section(join(dir, 'secret')) };
+    daemon = await startTestDaemon({ config: { file: { providers }, allowPrivateNetwork: true } });
   });
   afterEach(() => {
     simulator.onRequest = undefined;
@@ -132,6 +133,37 @@ describe('the setup of an error-tracking connection', () => {
     const options = await api('GET', `/api/v1/connections/errtrack/projects?${query}`);
     assert.ok(!JSON.stringify(options.body).includes('org-6'));
     assert.equal(await pendingCredentials(), 0);
+  });
+
+  it('looks at who calls, then at whether there is an application, then at what was sent', async () => {
+    const calls = [
+      ['POST', setups, {}],
+      ['POST', `${setups}/callback`, {}],
+      ['GET', `${setups}/nope`, undefined],
+      ['PUT', `${setups}/nope/recipients`, {}],
+      ['DELETE', `${setups}/nope`, undefined],
+    ] as const;
+    const selection = ['PUT', '/api/v1/connections/errtrack/projects', {}] as const;
+    const statuses = (token?: string) =>
+      Promise.all(
+        [...calls, selection].map(async ([method, path, body]) => {
+          const answer = await daemon.api(method, path, body, { ...(token !== undefined && { token }) });
+          return answer.status;
+        }),
+      );
+    const member = { email: 'member@example.com' };
+    await api('POST', '/api/v1/orgs/default/members', { ...member, role: 'member' });
+    const token = String((await api('POST', '/api/v1/orgs/default/tokens', { ...member, name: 'm' })).body['token']);
+    const configured = providers.errtrack;
+    assert.deepEqual(await statuses(token), [403, 403, 403, 403, 403, 403]);
+    assert.deepEqual(await statuses(), [400, 400, 404, 400, 404, 400]);
+    providers.errtrack = undefined;
+    try {
+      assert.deepEqual(await statuses(token), [403, 403, 403, 403, 403, 403]);
+      assert.deepEqual(await statuses(), [503, 503, 503, 503, 503, 400]);
+    } finally {
+      providers.errtrack = configured;
+    }
   });
 
   it('sends no address of a refusal on to another site', async () => {
