@@ -96,6 +96,12 @@ export const connectionPost = v.variant(
       ),
       name,
       scopes: v.optional(scopes),
+      // Told for what it most often is, a provider by another name than its own.
+      credentials: v.optional(
+        v.never(
+          'Expected none with this provider: codehost, tracker, chat and mcp take them, one that the configuration names has its own',
+        ),
+      ),
     }),
   ],
   'Expected provider to be codehost, tracker, chat, mcp or one that the configuration names',

@@ -118,6 +118,15 @@ describe('connections over HTTP', () => {
     }
   });
 
+  it('with credentials of a provider that is called otherwise here are told which providers take some', async () => {
+    const { body } = status(
+      await post({ provider: 'github', name: 'x', credentials: { webhookSecret: 'canary' } }),
+      400,
+    );
+    assert.match(String(body['detail']), /credentials: .*codehost, tracker, chat and mcp/);
+    assert.ok(!JSON.stringify(body).includes('canary'));
+  });
+
   it('take no list where an object is due', async () => {
     const credentials = { webhookSecret: 'x' };
     const { status, body } = await daemon.api('POST', 'P/connections', {
