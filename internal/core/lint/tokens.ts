@@ -98,6 +98,9 @@ export function lintText(one: LintText, trigger: LintTrigger | undefined, made: 
   return findings;
 }
 
+/** One list, since what is known of each is kept. */
+const nothing: readonly string[] = [];
+
 /** The first token of a text that no payload it reads can have. */
 function firstUnknown(one: LintText, trigger: LintTrigger | undefined) {
   const lists = trigger === undefined ? null : payloadsOf(trigger);
@@ -107,7 +110,7 @@ function firstUnknown(one: LintText, trigger: LintTrigger | undefined) {
     // A text may say the same thousands of times.
     if (seen.has(token.path)) continue;
     seen.add(token.path);
-    const all = lists ?? [anywhere(token.path) ?? []];
+    const all = lists ?? [anywhere(token.path) ?? nothing];
     if (!beginsAs(token.path, all) || all.some((list) => mayHave(list, token.path))) continue;
     return { path: token.path, at: token.start, lists: all };
   }
