@@ -87,6 +87,7 @@ test('a webhook becomes a session, and the event says which, clause by clause', 
     /unmatched \(warning\) .* triage#1 unmatched-warn/,
   );
   const explained = await told(['event', 'explain', id]);
+  assert.match(await told(['event', 'explain', id, '-o', 'name']), /^(trigger\/triage#\d+\n)+$/);
   assert.match(
     explained,
     new RegExp(
@@ -117,6 +118,8 @@ test('a number that a double cannot hold keeps its digits in what is shown, expl
   const start = ['agent', 'start', 'triage', '--input', '-', '--json'];
   const session = JSON.parse(await told(start, { stdin: `{"issue":${digits}}` }));
   assert.equal(session.displayTitle, `Issue ${digits}`);
+  // Its own -o names a file, and where none is asked for the format of the list.
+  assert.equal(await told(['session', 'files', session.id, '-o', 'yaml']), 'items: []\nnextCursor: null\n');
   await told(['session', 'archive', session.id]);
 });
 

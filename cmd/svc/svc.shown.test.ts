@@ -82,3 +82,17 @@ test('what a list of names tells is what its commands take: ids of tokens, and o
   await told('member', 'remove', member.slice('member/'.length), '--yes');
   assert.equal(await told('member', 'list', '-o', 'name'), '');
 });
+
+test('a list of names tells revisions and resources as commands take them, and where nothing has a name it says so', async (t) => {
+  assert.equal(await told('agent', 'history', 'reader', '-o', 'name'), 'agent/reader@1\n');
+  const dir = await mkdtemp(join(tmpdir(), 'svc-names-'));
+  t.after(() => rm(dir, { recursive: true, force: true }));
+  await mkdir(join(dir, '.svc/agents'), { recursive: true });
+  await writeFile(join(dir, '.svc/agents/a.yaml'), agent('a'));
+  assert.equal(await told('compile', dir, '-o', 'name'), 'agent/a\nenvironment/e\n');
+  const nameless = await callSvc(home.path, ['overview', '-o', 'name'], { env: { SVC_DATA_DIR: daemon.dataDir } });
+  assert.deepEqual(
+    [nameless.code, nameless.stdout, nameless.stderr],
+    [0, '', 'nothing here has a name; -o json tells all of it\n'],
+  );
+});

@@ -6,7 +6,7 @@
 
 import { messagesTable } from '../../domain/messages.ts';
 import { UsageError, type ProblemDetails, Refusal, refusal } from './failure.ts';
-import { createScreen, type Format, type Screen } from './screen.ts';
+import { createScreen, type Format, isFormat, type Screen } from './screen.ts';
 import { cleanDocument } from './text.ts';
 import { parseArgv, type Parsed } from './parse.ts';
 import { globalOptions } from './table-global.ts';
@@ -38,11 +38,21 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   }
 }
 
-async function screenFor({ globals, command }: Parsed, io: CliIo): Promise<Screen> {
-  const format = globals.has('json') ? 'json' : ((globals.get('output') ?? 'text') as Format);
+async function screenFor(parsed: Parsed, io: CliIo): Promise<Screen> {
+  const { globals, command, args } = parsed;
+  const output = globals.get('output') ?? ownOutput(parsed);
+  const format = globals.has('json') ? 'json' : ((output ?? 'text') as Format);
   if (format !== 'yaml' && format !== 'name') return createScreen(io, format);
   const { namesOf, yamlOf } = await import('./formats.ts');
-  return createScreen(io, format, { yaml: yamlOf, names: (value) => namesOf(command?.words[0] ?? 'svc', value) });
+  const listed = { kind: command?.words[0] ?? 'svc', about: args[0] };
+  return createScreen(io, format, { yaml: yamlOf, names: (value) => namesOf(listed, value) });
+}
+
+/** The format that stands in an option of the command's own name: `session files` writes one file there, and lists without. */
+function ownOutput({ command, args, strings }: Parsed): string | undefined {
+  const output = strings.get('output');
+  const isList = command !== undefined && args.length < command.args.length;
+  return isList && output !== undefined && isFormat(output) ? output : undefined;
 }
 
 /** The table of commands. The offline ones, which have to start fast, need no more than their own part of it. */

@@ -14,6 +14,7 @@ import { short, showList } from './lists.ts';
 import { targetText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
 import { costText, joinPieces, messageText, type SessionChange, sessionText, stateText } from './print-session.ts';
+import { isFormat } from './screen.ts';
 import { clean, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -146,7 +147,11 @@ export const sessionFiles: Handler = async (call) => {
   const path = call.optionalArg('PATH');
   const output = call.text('output');
   if (path === undefined) {
-    if (output !== undefined) throw new UsageError('--output takes a PATH of the session beside it');
+    if (output !== undefined && !isFormat(output))
+      throw new UsageError(
+        '--output takes a PATH of the session beside it',
+        'or a format of the list: json, yaml, name, wide',
+      );
     return showList(call, client, {
       operation: sessions.listSessionFiles,
       input: { params: { id } },

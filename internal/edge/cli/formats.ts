@@ -19,20 +19,44 @@ export function yamlOf(json: string, isOneOfSeveral: boolean): string {
   return `${isOneOfSeveral ? '---\n' : ''}${cleanDocument(document.toString({ lineWidth: 0 }))}`;
 }
 
-/** `agent/triage` for each thing of a list, or for the one. */
-export function namesOf(kind: string, value: unknown): string {
-  return thingsIn(value)
-    .map((item) => handleOf(kind, item) ?? nameOf(item))
-    .filter((name) => name !== undefined)
-    .map((name) => `${kind}/${name}`)
-    .join('\n');
+/** What the list is of that names are told of. */
+export interface Listed {
+  /** The first word of its command. */
+  readonly kind: string;
+  /** What the command was asked about, which things of it do not repeat. */
+  readonly about: string | undefined;
 }
 
-/** Of what no command takes by its name: a token, of which several may have one, and a person. */
-function handleOf(kind: string, item: unknown): string | undefined {
-  const { id, principalId, email, kind: sort } = Object(item) as { readonly [member: string]: unknown };
-  const handle = kind === 'token' ? id : kind === 'member' && sort === 'user' ? (email ?? principalId) : undefined;
-  return typeof handle === 'string' ? handle : undefined;
+/** `agent/triage` for each thing of a list, or for the one; undefined where there are things and none has a name. */
+export function namesOf(listed: Listed, value: unknown): string | undefined {
+  const things = thingsIn(value);
+  const names = things.map((item) => handleOf(listed, item)).filter((name) => name !== undefined);
+  return things.length > 0 && names.length === 0 ? undefined : [...new Set(names)].join('\n');
+}
+
+/** Resources that answers of several kinds tell apart. */
+const resourceKinds: { readonly [kind: string]: string } = {
+  Agent: 'agent',
+  Environment: 'environment',
+  Identity: 'identity',
+};
+
+/** The kind and the name that commands take: where its name alone is none, or another kind's command takes it, that one. */
+function handleOf({ kind, about }: Listed, item: unknown): string | undefined {
+  const thing = Object(item) as { readonly [member: string]: unknown };
+  const { id, principalId, email, kind: sort, name, revision, path, day, agent } = thing;
+  const as = (word: string, handle: unknown): string | undefined =>
+    typeof handle === 'string' ? `${word}/${handle}` : undefined;
+  // Several tokens may have one name, and people have names that no command takes.
+  if (kind === 'token') return as(kind, id);
+  if (kind === 'member' && sort === 'user') return as(kind, email ?? principalId);
+  if (typeof sort === 'string' && typeof name === 'string' && Object.hasOwn(resourceKinds, sort))
+    return as(resourceKinds[sort] ?? '', name);
+  if (kind === 'agent' && name === undefined && typeof revision === 'number' && about !== undefined)
+    return as(kind, `${about}@${revision}`);
+  if (kind === 'session' && typeof path === 'string' && id === undefined) return as('file', path);
+  if (kind === 'spend') return id === undefined ? (as('agent', agent) ?? as('day', day)) : as('session', id);
+  return as(isToldByAgent(thing) ? 'trigger' : kind, nameOf(item));
 }
 
 /** Some answers call their list otherwise than `items`, and have no name of their own. */
@@ -43,14 +67,16 @@ function thingsIn(value: unknown): readonly unknown[] {
   return nameOf(value) === undefined && list !== undefined ? list : [value];
 }
 
+/** A trigger is told by its agent and its place there; sessions name the one that started them, and have ids. */
+const isToldByAgent = ({ agent, ordinal, id, scheduleId }: { readonly [member: string]: unknown }): boolean =>
+  typeof agent === 'string' && typeof ordinal === 'number' && id === undefined && scheduleId === undefined;
+
 /** What a thing is asked for by: its name or slug, else its id. */
 export function nameOf(item: unknown): string | undefined {
   const { name, slug, id, principalId, agent, ordinal, scheduleId, version, session } = Object(item) as {
     readonly [member: string]: unknown;
   };
-  // A trigger is told by its agent and its place there; sessions name the one that started them, and have ids.
-  if (typeof agent === 'string' && typeof ordinal === 'number' && id === undefined && scheduleId === undefined)
-    return `${agent}#${ordinal}`;
+  if (isToldByAgent(Object(item))) return `${agent}#${ordinal}`;
   // A name that people see is no handle where there is a slug.
   const found = [
     slug !== undefined && id !== undefined ? slug : undefined,

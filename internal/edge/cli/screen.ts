@@ -3,8 +3,10 @@
 import { clean, cleanDocument, cleanPainted, colourPaint, cut, type Paint, plainPaint } from './text.ts';
 import type { CliIo } from './io.ts';
 
+const formats = ['text', 'wide', 'json', 'yaml', 'name'] as const;
 /** How the one result is printed. */
-export type Format = 'text' | 'wide' | 'json' | 'yaml' | 'name';
+export type Format = (typeof formats)[number];
+export const isFormat = (word: string): word is Format => formats.some((format) => format === word);
 
 export interface Screen {
   readonly format: Format;
@@ -31,13 +33,20 @@ export interface Screen {
 /** What a document is written as where the format is not JSON. */
 export interface Writers {
   readonly yaml?: (json: string, several: boolean) => string;
-  readonly names?: (value: unknown) => string;
+  /** Undefined: what it tells has no names. */
+  readonly names?: (value: unknown) => string | undefined;
 }
 
 export function createScreen(io: CliIo, format: Format, writers: Writers = {}): Screen {
   const json = format !== 'text' && format !== 'wide';
+  let isNoted = false;
   const written = (value: unknown, isLine: boolean): string => {
-    if (format === 'name') return clean(writers.names?.(value) ?? '');
+    if (format === 'name') {
+      const names = writers.names?.(value);
+      if (names === undefined && !isNoted) io.stderr.write('nothing here has a name; -o json tells all of it\n');
+      isNoted ||= names === undefined;
+      return clean(names ?? '');
+    }
     if (format !== 'yaml') return cleanDocument(JSON.stringify(value, null, isLine ? 0 : 2));
     return writers.yaml?.(JSON.stringify(value), isLine) ?? '';
   };

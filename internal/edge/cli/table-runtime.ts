@@ -104,7 +104,14 @@ const sessionCommands: readonly CommandSpec[] = [
     summary: 'files that a session left; with PATH, one of them',
     args: [id, { name: 'PATH', help: 'which one, as the list says it', optional: true }],
     options: [
-      { name: 'output', short: 'o', type: 'string', value: 'FILE', help: 'write it there', completes: 'file' },
+      {
+        name: 'output',
+        short: 'o',
+        type: 'string',
+        value: 'FILE',
+        help: 'write it there; without PATH, the format of the list',
+        completes: 'file',
+      },
       limit,
     ],
     load: async () => (await session()).sessionFiles,
