@@ -2,6 +2,7 @@
 // webhook endpoints. Each under the project's lock, so that none falls into the middle of an apply, with its audit entry
 // in the same transaction.
 
+import type { AuditAction } from '../domain/audit-actions.ts';
 import { agentByName, type AgentRow, deleteAgents } from '../adapters/store/resources/agents.ts';
 import { wishConflicting } from '../adapters/store/repositories/resyncs.ts';
 import { inApply } from '../adapters/store/routing/project-lock.ts';
@@ -44,7 +45,7 @@ export function ingestUrl(baseUrl: string, slug: string): string {
 
 interface Change {
   readonly actor: Actor;
-  readonly action: string;
+  readonly action: AuditAction;
   readonly kind: 'Agent' | 'Endpoint';
   readonly name: string;
 }

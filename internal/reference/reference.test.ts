@@ -13,6 +13,7 @@ import { endpoint } from '../../schemas/api/endpoints.ts';
 import { eventStatus } from '../../schemas/api/events.ts';
 import { runStatus } from '../../schemas/api/reconciles.ts';
 import { sessionCheck, sessionState } from '../../schemas/api/sessions.ts';
+import { auditActions } from '../domain/audit-actions.ts';
 import { referencePages } from './reference.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -111,6 +112,29 @@ test('the closed lists of states.md have each word that the API answers', () => 
     'call to the outside': call.entries.status,
   }))
     for (const word of shape.options) assert.ok(rows.get(of)?.includes(`\`${word}\``), `${of}: ${word}`);
+});
+
+test('the actions of the audit are those that something writes, in order', () => {
+  const sources = globSync('internal/{flows,adapters/store}/**/*.ts', { cwd: root, exclude: ['**/*.test.ts'] }).map(
+    (file) => readFileSync(join(root, file), 'utf8'),
+  );
+  const known = Object.keys(auditActions);
+  assert.deepEqual(known, [...new Set(known)].sort());
+  // Some are put together, of a word for what they are about and one for what happened.
+  const isWritten = (action: string): boolean =>
+    [action, action.replace(/^.*\./, ''), action.replace(/^.*\.(?:setup_|device_)/, '')].some((word) =>
+      sources.some((text) => text.includes(`'${word}'`)),
+    );
+  assert.deepEqual(
+    known.filter((action) => !isWritten(action)),
+    [],
+  );
+  // The compiler holds every other writer to the table; statements name theirs in a text of SQL.
+  const inSql = sources
+    .filter((text) => /insert into svc\.audit\b/.test(text))
+    .flatMap((text) => text.match(/(?<=')secret\.[a-z]+(?=')/g) ?? []);
+  assert.ok(inSql.length >= 3);
+  for (const action of inSql) assert.ok(known.includes(action), action);
 });
 
 test('the glossary has each word once, in order', () => {

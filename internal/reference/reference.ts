@@ -4,6 +4,7 @@
 // cannot say stands in the pages beside them, written by hand.
 
 import { jsonSchema } from '../../schemas/json-schema.ts';
+import { auditActions } from '../domain/audit-actions.ts';
 import { diagnosticCodes } from '../domain/codes.ts';
 import { eventSources, type EventSource, knownEvents, openEvents, sourceNeeds, targetOf } from '../domain/events.ts';
 import { payloadRows } from '../domain/payloads.ts';
@@ -24,6 +25,7 @@ import { httpPage, type OpenApiDocument } from './http-page.ts';
 export function referencePages(): { readonly [file: string]: string } {
   return {
     'agent-document.md': agentPage(),
+    'audit.md': auditPage(),
     'cli.md': cliPage(commands, globalOptions),
     'configuration.md': configurationPage(jsonSchema('config')),
     'events.md': eventsPage(),
@@ -31,6 +33,19 @@ export function referencePages(): { readonly [file: string]: string } {
     'messages.md': messagesPage(),
   };
 }
+
+// docs/reference/audit.md: every action of an entry.
+
+const auditPage = (): string =>
+  page([
+    madeFrom('the table of actions'),
+    '# Audit',
+    'An entry of `svc audit list`, `svc audit export` and `GET P/audit` says who did what to what, and is written in the transaction of what it tells: without it nothing happens. `principal.kind` is `user`, `service_account`, `session`, or `system` with the part of the daemon that acted. Values of secrets are in none. `--action` and `?action=` take one of these words; further ones may come, and none changes its meaning.',
+    table(
+      ['Action', 'What happened'],
+      Object.entries(auditActions).map(([action, what]) => [code(action), what]),
+    ),
+  ]);
 
 // docs/reference/cli.md: every command with its arguments and options.
 

@@ -1,5 +1,6 @@
 // `svc org|project|member|token|audit …`: tenants and who may do what.
 
+import { auditActions } from '../../domain/audit-actions.ts';
 import * as audit from '../../../schemas/api/audit.ts';
 import type { DryRun } from '../../../schemas/api/common.ts';
 import * as members from '../../../schemas/api/members.ts';
@@ -201,7 +202,7 @@ export const tokenRevoke: Handler = async (call) => {
 async function checkAction(call: Call, latest: () => Promise<readonly { readonly action: string }[]>): Promise<void> {
   const action = call.text('action');
   if (action === undefined) return;
-  const known = [...new Set((await latest()).map((entry) => entry.action))];
+  const known = [...new Set([...Object.keys(auditActions), ...(await latest()).map((entry) => entry.action)])];
   const near = known.includes(action) ? undefined : nearest(action, known);
   if (near !== undefined) throw new UsageError(`no entry has the action ${action}`, `did you mean ${near}?`);
 }

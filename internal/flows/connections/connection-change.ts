@@ -1,6 +1,7 @@
 // What a change of a project's connections calls for, in the transaction of the change: the audit entry, the lifecycle event
 // and the syncs of repositories whose agents may depend on it.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import type { ConnectionRow } from '../../adapters/store/connections/connections.ts';
 import { enqueueRouting, recordEvent } from '../../adapters/store/events/events.ts';
 import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
@@ -56,7 +57,7 @@ type Noted = Pick<ConnectionChange, 'project' | 'actor'> & {
   readonly row: Pick<ConnectionRow, 'id' | 'provider' | 'name'>;
 };
 
-const note = (action: string, sql: Sql, { project, actor, row }: Noted): Promise<void> =>
+const note = (action: AuditAction, sql: Sql, { project, actor, row }: Noted): Promise<void> =>
   recordAudit(sql, {
     orgId: project.orgId,
     projectId: project.id,

@@ -66,7 +66,7 @@ export const auditSetup = (
   tx: Sql,
   caller: SetupCaller,
   at: Pick<AttemptRow, 'orgId' | 'projectId' | 'id'>,
-  what: string,
+  what: 'cancelled' | 'returned' | 'selected' | 'started',
 ): Promise<void> =>
   recordAudit(tx, {
     orgId: at.orgId,

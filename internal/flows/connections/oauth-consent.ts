@@ -130,7 +130,7 @@ function note(
   at: {
     readonly actor: Actor;
     readonly connection: SealedConnection;
-    readonly what: string;
+    readonly what: 'consent_begun' | 'consent_cancelled' | 'consent_renewed';
     readonly detail: JsonObject;
   },
 ): Promise<void> {

@@ -1,6 +1,7 @@
 // Whom a project tells: receivers made, changed, removed and tried out, each with its audit row; the key of a webhook is
 // sealed and never shown.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import type { Json } from '../../domain/json.ts';
 import { webhookAddressFault } from '../../adapters/providers/webhook/webhook.ts';
 import {
@@ -73,7 +74,7 @@ const audit = (
   project: ProjectRef,
   of: {
     readonly actor: Actor;
-    readonly action: string;
+    readonly action: AuditAction;
     readonly name: string;
     readonly detail: { [key: string]: Json };
   },

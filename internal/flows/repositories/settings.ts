@@ -2,6 +2,7 @@
 // Each is one transaction that ends with a run to wait for or a sync to come, and each leaves an audit entry. Messages name
 // the setting that is wrong, and never repeat an address: it may hold a credential.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import { releaseParked } from '../../adapters/store/operations/in-hand.ts';
 import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
@@ -62,7 +63,7 @@ export async function findRepository(sql: Sql, project: ProjectRef, name: string
 export async function audit(
   tx: Sql,
   caller: Caller,
-  action: string,
+  action: AuditAction,
   name: string,
   detail: JsonObject = {},
 ): Promise<void> {

@@ -1,5 +1,6 @@
 // What people do to a secret: write, edit, rotate, reveal, delete. Each is one transaction with its audit entry.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { countWraps } from '../../adapters/store/secrets/keys.ts';
@@ -63,7 +64,7 @@ export async function auditSecret(
   tx: Sql,
   scope: SecretScope,
   actor: Actor,
-  action: string,
+  action: AuditAction,
   name: string,
   detail: JsonObject = {},
 ): Promise<void> {

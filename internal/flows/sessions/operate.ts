@@ -1,6 +1,7 @@
 // What people do with sessions: start one by hand, speak to it, end it, and take a binding from it. Each is audited in
 // the transaction that does it.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
@@ -35,7 +36,7 @@ export const noSession = (): Fault => new Fault('not_found', 'not-found', messag
 
 interface Act {
   readonly actor: Actor;
-  readonly action: string;
+  readonly action: AuditAction;
   readonly subject: { readonly kind: string; readonly name: string };
   readonly detail: JsonObject;
 }

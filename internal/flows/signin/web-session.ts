@@ -1,5 +1,6 @@
 // Sessions of browsers: opened with a token, a hand-off or a provider's word, listed, ended.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import {
   endWebSession,
   findWebSession,
@@ -138,7 +139,7 @@ export async function auditIn(
   tx: Sql,
   orgs: readonly string[],
   principal: Actor,
-  action: string,
+  action: AuditAction,
   detail: JsonObject,
 ): Promise<void> {
   const subject = { kind: 'principal', name: principal.name };

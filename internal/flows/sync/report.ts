@@ -2,6 +2,7 @@
 // `svc.project_resource_apply.*` and `svc.project.onboarded` (docs/reference/connections.md#intakes), the audit entry, the syncs that what
 // came may heal; and of a sync, its run and the state of its repository, and how it is told in the log. An apply that changes nothing records no event.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import type { Logger } from 'pino';
 import { sha256Bytes } from '../../base/hash.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
@@ -43,7 +44,7 @@ export interface ApplyRecord {
   readonly startedAt: Date;
 }
 
-const auditAction = (request: ApplyRequest): string =>
+const auditAction = (request: ApplyRequest): AuditAction =>
   request.owner.kind === 'repository' ? 'repository_sync.apply' : 'manual.apply';
 
 /** The plan's changes; absent where the tree did not compile. */

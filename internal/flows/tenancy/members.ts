@@ -51,11 +51,13 @@ const nobody = (): Fault =>
     'The organization has no member or service account of that name; add it to the organization first.',
   );
 
+type ServiceAccountAction = `service_account_${'created' | 'deleted' | 'disabled' | 'enabled'}`;
+
 async function audit(
   tx: Sql,
   actor: Actor,
   membership: Membership,
-  action: string,
+  action: 'set' | 'removed' | ServiceAccountAction,
   member: { name: string; role?: string },
 ): Promise<void> {
   const scope = membership.projectId === undefined ? 'org_member' : 'project_member';
@@ -63,7 +65,8 @@ async function audit(
     orgId: membership.orgId,
     projectId: membership.projectId ?? null,
     principal: actor,
-    action: `${scope}.${action}`,
+    // Service accounts are an organization's.
+    action: action === 'set' || action === 'removed' ? `${scope}.${action}` : `org_member.${action}`,
     subject: { kind: 'principal', name: member.name },
     ...(member.role !== undefined && { detail: { role: member.role } }),
   });

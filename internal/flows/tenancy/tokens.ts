@@ -1,5 +1,6 @@
 // API tokens: made (shown once), listed, revoked; each change with its audit row.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import {
@@ -133,7 +134,7 @@ export async function revocableToken(sql: Sql, actor: Actor, scope: TokenScope, 
 }
 
 /** Each organization that the token opens has the entry. */
-async function audit(tx: Sql, actor: Actor, action: string, token: TokenRow): Promise<void> {
+async function audit(tx: Sql, actor: Actor, action: AuditAction, token: TokenRow): Promise<void> {
   const orgs = await listOrgs(tx, token.principalId, { limit: 200, only: token.orgId });
   for (const { id } of orgs) {
     await recordAudit(tx, {

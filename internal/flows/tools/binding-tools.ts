@@ -1,5 +1,6 @@
 // Tools about bindings: which target's events come to this session.
 
+import type { AuditAction } from '../../domain/audit-actions.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { listBindings } from '../../adapters/store/routing/binding-reads.ts';
 import { type Binding, findBindings } from '../../adapters/store/routing/bindings.ts';
@@ -35,7 +36,7 @@ async function bind(call: ToolCall, tx: RoutingTx, given: Target, inline: Parame
   return { bindingId: id, target: made.target, lifecycle, continuity, context };
 }
 
-const audit = ({ caller, actor }: ToolCall, tx: RoutingTx, action: string, { id, target, lifecycle }: Binding) =>
+const audit = ({ caller, actor }: ToolCall, tx: RoutingTx, action: AuditAction, { id, target, lifecycle }: Binding) =>
   recordAudit(tx, {
     orgId: caller.project.orgId,
     projectId: caller.project.id,

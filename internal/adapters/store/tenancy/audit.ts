@@ -1,5 +1,6 @@
 // svc.audit: append-only, written in the transaction of what it records. Holds names and decisions, never values.
 
+import type { AuditAction } from '../../../domain/audit-actions.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { type EarlyEnd, earlyEnd, endingEarly, jsonBytes, type Sized } from '../schema/early-end.ts';
 import type { Sql } from '../store.ts';
@@ -18,7 +19,7 @@ export interface AuditEntry {
     readonly reason?: string;
   };
   /** `project.created`; the resource, then what happened to it. */
-  readonly action: string;
+  readonly action: AuditAction;
   readonly subject?: { readonly kind: string; readonly name: string };
   readonly detail?: JsonObject;
 }
