@@ -65,6 +65,10 @@ const merges: readonly (readonly [base: string, overlay: string])[] = [
   ['env: [A=b]\ntools: x\nlabels: [a]', 'env: {C: d}\ntools: {t: {kind: x}}\nlabels: {a: b}'],
   ['env: {C: d}\ntriggers: [t]', 'env: [A=b]\ntriggers: 5'],
   ['env: [A=b]\ntriggers: {a: b}', 'env: [C=d]\ntriggers: 5'],
+  ['environment: {name: a, env: [A=b]}', 'environment: {env: {C: d}}'],
+  ['environment: {env: {C: d}}', 'environment: {env: [A=b]}'],
+  ['environment: {env: [A=b]}', 'environment: {name: b}'],
+  ['environment: {env: [A=b]}', 'environment: b'],
   ['mounts: [a, {name: 1, x: 1}, {name: [a]}]', 'mounts: [a, {name: 1, y: 1}, {name: [a]}]'],
   [
     `triggers: [{name: t, ${push}}, {${push}, where: {a: {in: [1]}}}]`,

@@ -131,7 +131,7 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
     }
     const under = entries.get(field);
     const rule = rules.get(field);
-    if (under !== undefined && isLost(field, under.value, entry.value)) report(lostUnder(field, under.value));
+    if (under !== undefined) reportLost(field, under.value, entry.value, report);
     const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value, merging);
     entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
   }
@@ -149,23 +149,28 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
 /** Fields whose entries add up over layers, and what each of them is. */
 const collections: ReadonlyMap<string, 'map' | 'seq'> = new Map([
   ['env', 'map'],
+  ['environment.env', 'map'],
   ['tools', 'map'],
   ['mounts', 'seq'],
   ['triggers', 'seq'],
 ]);
 
-/** Whether a layer's entries are not such as could be merged: the overlay's stand alone, and nothing is wrong any more. */
-const isLost = (field: string, under: Node, overlay: Node): boolean =>
-  collections.get(field) === overlay.kind && under.kind !== overlay.kind;
+/** Tells where a layer's entries are not such as could be merged: the overlay's stand alone, and nothing is wrong any more. */
+function reportLost(path: string, under: Node, overlay: Node, report: (finding: Finding) => void): void {
+  if (collections.get(path) === overlay.kind && under.kind !== overlay.kind) report(lostUnder(path, under));
+  if (path !== 'environment' || under.kind !== 'map' || overlay.kind !== 'map') return;
+  const [env, over] = [under.entries.get('env'), overlay.entries.get('env')];
+  if (env !== undefined && over !== undefined) reportLost('environment.env', env.value, over.value, report);
+}
 
-function lostUnder(field: string, under: Node): Finding {
-  const isMap = collections.get(field) === 'map';
+function lostUnder(path: string, under: Node): Finding {
+  const isMap = collections.get(path) === 'map';
   return {
     severity: 'warning',
     code: 'invalid-type',
-    message: `${field} is no ${isMap ? 'map' : 'list'} here, so that nothing of it is left under the ${field} of a later layer`,
+    message: `${path} is no ${isMap ? 'map' : 'list'} here, so that nothing of it is left under the ${path} of a later layer`,
     range: under.range,
-    path: field,
+    path,
     hint: isMap ? 'Write each entry as a key with its value.' : 'Begin each entry of the list with "- ".',
   };
 }
