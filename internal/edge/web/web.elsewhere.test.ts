@@ -133,6 +133,31 @@ test('when a repository is looked at next, and a schedule fires next, is told an
   await context.close();
 });
 
+test('tokens, secrets, settings and receivers that are changed elsewhere are so on the pages that stand open', async () => {
+  const { api } = daemon;
+  assert.equal((await api('PUT', 'P/secrets/leaves', { value: 'x' })).status, 201);
+  const { page, context } = await following('settings');
+  const [tokens, secrets] = [await context.newPage(), await context.newPage()];
+  await tokens.goto(`${daemon.url}${root}/tokens`);
+  await secrets.goto(`${daemon.url}${root}/secrets`);
+  await at(tokens, 'page-tokens').filter({ hasText: 'Your own' }).waitFor();
+  await at(secrets, 'row-secret-leaves').waitFor();
+  await says(page, 'notify', 'failed launches');
+  const receiver = { kind: 'webhook', name: 'ops', url: 'https://ops.example/hook', secret: 'a key for deliveries' };
+  assert.equal((await api('POST', 'P/receivers', receiver)).status, 201);
+  assert.equal((await api('PATCH', 'P', { notify: false })).status, 200);
+  assert.equal((await api('DELETE', 'P/secrets/leaves')).status, 204);
+  const { status, body: made } = await api('POST', '/api/v1/tokens', { name: 'laptop' });
+  assert.equal(status, 201);
+  await at(page, 'row-receiver-ops').waitFor();
+  await says(page, 'notify', 'nothing');
+  await at(secrets, 'row-secret-leaves').filter({ hasText: 'gone' }).waitFor();
+  await says(tokens, `row-token-${String(made['id'])}`, 'live');
+  assert.equal((await api('DELETE', `/api/v1/tokens/${String(made['id'])}`)).status, 204);
+  await says(tokens, `row-token-${String(made['id'])}`, 'revoked');
+  await context.close();
+});
+
 test('a binding that is released elsewhere is, and an endpoint that an apply makes ready is ready', async () => {
   const { api, ctx } = daemon;
   const projectId = String((await api('GET', 'P')).body['id']);

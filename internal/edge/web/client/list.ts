@@ -18,7 +18,7 @@ import {
   Time,
   useRead,
 } from './kit.ts';
-import { type Topic, useDue, useLive } from './live.ts';
+import { type Topic, useDue, useLive, usePolled } from './live.ts';
 import { pageHref, type PageProps, type Place, setQuery } from './pages.ts';
 
 export interface Filter {
@@ -58,6 +58,7 @@ export interface List<R> {
   readonly fixed?: { readonly [name: string]: string };
   /** Whether the API counts it: `counts=true`. */
   readonly isCounted?: boolean;
+  /** Absent, with `slowly`: no topic tells of it, and it is read again every few seconds. */
   readonly topics?: readonly Topic[];
   /** Topics whose changes are seen within seconds. */
   readonly slowly?: readonly Topic[];
@@ -166,6 +167,7 @@ function useRows<R>(list: List<R>, { place, query }: PageProps) {
     });
   }, [value]);
   useLive(list.topics ?? [], read.again, undefined, list.slowly);
+  usePolled(read.again, list.topics === undefined && list.slowly === undefined);
   useDue(firstDue(list, value?.items ?? []), read.again);
   const [round, setRound] = useState(0);
   const isCurrent = shown !== undefined && shown.key === asked;

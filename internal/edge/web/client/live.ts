@@ -281,6 +281,24 @@ export function useLive(
   }, []);
 }
 
+/** Reads what no topic tells of again every five seconds, while somebody looks and this browser is signed in. */
+export function usePolled(again: () => void, isPolled = true): void {
+  const latest = useRef(again);
+  latest.current = again;
+  useEffect(() => {
+    if (!isPolled) return undefined;
+    const look = (): void => {
+      if (!document.hidden && state !== 'signed-out') latest.current();
+    };
+    const timer = setInterval(look, slowMs);
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', look);
+    };
+  }, [isPolled]);
+}
+
 const dueMs = { every: 5_000, slack: 1_000 } as const;
 /** Reads again once a time is over at which something changes by the clock, and nothing tells of it. In milliseconds. */
 export function useDue(at: number, again: () => void): void {

@@ -10,6 +10,7 @@ import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Empty, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
 import { statusCell } from './list.ts';
+import { usePolled } from './live.ts';
 import { More, usePages } from './more.ts';
 import type { Place } from './pages.ts';
 
@@ -118,6 +119,7 @@ function Receivers({ place }: { readonly place: Place }): Markup {
     receivers.again();
     notices.again();
   };
+  usePolled(again);
   const found = receivers.value;
   const told = notices.value?.items ?? [];
   return html`<section aria-labelledby="told" data-testid="receivers"><div class="title"><h2 id="told">Who is told</h2></div>

@@ -8,12 +8,14 @@ import { shell } from './command.ts';
 import { asked, because } from './dry-run.ts';
 import { Notifications } from './notifications.ts';
 import { Command, Failure, Field, html, type Markup, Reading, Status, Time, Toast, useRead } from './kit.ts';
+import { usePolled } from './live.ts';
 import type { PageProps, Place } from './pages.ts';
 
 const needed = 'project:write';
 
 export function Page({ place }: PageProps): Markup {
   const read = useRead((signal) => call<Project>('GET', place.api, { signal }), place.api);
+  usePolled(read.again);
   const found = read.value;
   return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${shell`svc project show ${place.project.slug}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}

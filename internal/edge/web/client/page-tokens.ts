@@ -7,6 +7,7 @@ import { Action, useOnce } from './action.ts';
 import { ApiError, call } from './api.ts';
 import { asked, because } from './dry-run.ts';
 import { Command, Copy, Failure, Field, html, type Markup, Status, Table, Time } from './kit.ts';
+import { usePolled } from './live.ts';
 import { More, usePages } from './more.ts';
 import type { PageProps } from './pages.ts';
 
@@ -31,6 +32,7 @@ export function Page({ place }: PageProps): Markup {
     own.again();
     all.again();
   };
+  usePolled(again);
   return html`<section data-testid="page-tokens" class="alike"><div class="title"><h1>Tokens</h1><${Command} command="svc token list" /></div>
     ${own.error === undefined ? null : html`<${Failure} error=${own.error} />`}
     <${Create} onMade=${again} />
