@@ -1,9 +1,10 @@
-// Git servers whose packs have longer chains of deltas than git makes unless it is told to.
+// Git servers whose packs have longer chains of deltas than git makes unless it is told to, and one whose packs find no room.
 
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { contents, remote, served } from './test-support.ts';
+import { contents, remote, served, temporary } from './test-support.ts';
 
 const many = 120;
 
@@ -29,3 +30,11 @@ for (const [what, allowFilter] of [
     const snapshot = await source.snapshot(await source.resolve());
     assert.deepEqual([contents(snapshot), snapshot.via], [files, allowFilter ? 'sparse3' : 'spool']);
   });
+
+test('a directory for temporary files that is not there is said to be that, and not where it lies', async (t) => {
+  const { repo, url } = await served(t, { allowFilter: false });
+  await repo.commit({ '.svc/agents/a.yaml': 'name: a\n' });
+  const source = remote(t, url, { spoolDir: join(await temporary(t), 'gone') });
+  const said = 'the daemon’s directory for temporary files (TMPDIR) is not there (ENOENT)';
+  await assert.rejects(source.snapshot(await source.resolve()), { name: 'MachineLack', message: said });
+});

@@ -5,6 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { asTemporaryLack } from '../../base/machine-lack.ts';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { LRUCache } from '../../base/lru.ts';
 import { createInflate } from 'node:zlib';
@@ -50,7 +51,7 @@ export class SpoolPack {
 
   /**
    * Takes in a pack; `signal` bounds all work on it. The file is unlinked before the first byte is written. Throws `corrupt`,
-   * `too-large`.
+   * `too-large`, `MachineLack`.
    */
   static async take(
     chunks: AsyncIterable<Buffer>,
@@ -59,7 +60,7 @@ export class SpoolPack {
     signal: AbortSignal,
   ): Promise<SpoolPack> {
     const path = join(directory, `svc-spool-${process.pid}-${randomBytes(8).toString('hex')}`);
-    const file = await open(path, 'wx+', 0o600);
+    const file = await ofMachine(open(path, 'wx+', 0o600));
     try {
       await unlink(path);
       const { bytes, trailer } = await spool(chunks, file);
@@ -202,13 +203,26 @@ async function spool(chunks: AsyncIterable<Buffer>, file: FileHandle): Promise<{
   let tail = Buffer.alloc(0);
   let bytes = 0;
   for await (const chunk of chunks) {
-    await file.write(chunk, 0, chunk.length, bytes);
+    // A disk that has room for a part of it takes that part, and says so with the next.
+    for (let done = 0; done < chunk.length; ) {
+      const write = file.write(chunk, done, chunk.length - done, bytes + done);
+      done += (await ofMachine(write)).bytesWritten;
+    }
     bytes += chunk.length;
     const joined = Buffer.concat([tail, chunk]);
     hash.update(joined.subarray(0, Math.max(0, joined.length - 20)));
     tail = Buffer.from(joined.subarray(Math.max(0, joined.length - 20)));
   }
   return { bytes, trailer: hash.digest().equals(tail) };
+}
+
+/** Throws what the system says of the file as `MachineLack`. */
+async function ofMachine<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw asTemporaryLack(error);
+  }
 }
 
 async function readAt(file: FileHandle, at: number, length: number): Promise<Buffer> {

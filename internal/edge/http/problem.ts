@@ -1,6 +1,7 @@
 // Every failure of a request as RFC 9457 problem+json; the one table from kinds of fault to statuses.
 
 import { STATUS_CODES } from 'node:http';
+import { isMachineLack, lackText } from '../../base/machine-lack.ts';
 import { errorCode } from '../../adapters/store/store.ts';
 import { Fault, type FaultKind } from '../../domain/fault.ts';
 import { messagesTable } from '../../domain/messages.ts';
@@ -33,7 +34,7 @@ export interface Problem {
 export interface Rendered {
   readonly problem: Problem;
   readonly headers: { readonly [name: string]: string };
-  /** True when the cause is ours and has to be logged in full. */
+  /** True when the cause is ours, or our machine's, and has to be logged in full. */
   readonly isBug: boolean;
 }
 
@@ -82,9 +83,11 @@ export function renderProblem(error: unknown, requestId: string): Rendered {
       ...(fault.diagnostics !== undefined && { diagnostics: fault.diagnostics }),
     },
     headers,
-    isBug: fault.kind === 'internal',
+    isBug: fault.kind === 'internal' || (!(error instanceof Fault) && isMachineLack(error)),
   };
 }
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** What a thrown error says to the caller. */
 export function asFault(error: unknown): Fault {
@@ -98,5 +101,11 @@ export function asFault(error: unknown): Fault {
   if (code.startsWith('FST_') && typeof status === 'number' && status >= 400 && status < 500) {
     return new HttpFault(status, 'invalid-request', 'The request cannot be read.');
   }
+  const lack = lackText(error, undefined);
+  if (lack !== undefined)
+    return new Fault('unavailable', 'unavailable', `${capital(lack)}; try again.`, {
+      retryAfterSeconds: 30,
+      cause: error,
+    });
   return new Fault('internal', 'internal', 'Something went wrong here; the log names this request by its id.');
 }

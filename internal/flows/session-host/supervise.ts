@@ -23,7 +23,7 @@ import { liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import { isOfMasterKey } from '../../domain/outside.ts';
-import { isMachineLack } from '../../base/machine-lack.ts';
+import { lackText } from '../../base/machine-lack.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import type { FlowContext } from '../context.ts';
 import { endSession } from '../sessions/sessions.ts';
@@ -277,7 +277,8 @@ export class Supervisor {
     if (error instanceof Parked) return { kind: 'failed', reason: error.message };
     const reason = mask.apply(failureText(error));
     log.warn({ sessionId: session.sessionId, reason }, 'session.launch_failed');
-    if (isMachineLack(error)) return this.#awaitHere(session, reason, 'engine');
+    const lack = lackText(error, this.#ctx.config.dataDir);
+    if (lack !== undefined) return this.#awaitHere(session, lack, 'engine');
     if (error instanceof Fault && error.kind !== 'unavailable' && error.kind !== 'internal') {
       return { kind: 'failed', reason };
     }

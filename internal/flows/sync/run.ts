@@ -8,6 +8,7 @@ import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
 import type { ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
 import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
+import { lackText } from '../../base/machine-lack.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
 import { applyPlan } from './apply.ts';
@@ -103,7 +104,7 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
       await sourceFailed(task, progress.subject, error, options);
       return { kind: 'ended', status: 'failed', isUnread: true };
     }
-    await recordBroken(task, progress.subject);
+    await recordBroken(task, progress.subject, error);
     throw error;
   }
 }
@@ -357,13 +358,18 @@ export async function sourceFailed(
   observe(task, 'failed', undefined);
 }
 
-/** Our own mistake: the run is closed, so that the next one is not kept waiting, and the source is left alone for a while. */
-export async function recordBroken(task: SyncTask, subject: RunSubject): Promise<void> {
+/**
+ * Our own mistake, or what the machine lacks: the run is closed, so that the next one is not kept waiting, and the source is left
+ * alone for a while.
+ */
+async function recordBroken(task: SyncTask, subject: RunSubject, error: unknown): Promise<void> {
   const { ctx, repository, run } = task;
   const failures = repository.state.failures + 1;
   await pause(task, failures, undefined);
   await updateState(ctx.db, repository.id, { failures }, ctx.runtime.now());
-  const detail = 'the sync broke off with an internal error; the log of the daemon has it, and it will be tried again';
+  const lack = lackText(error, ctx.config.dataDir);
+  const why = lack === undefined ? 'with an internal error; the log of the daemon has it' : `because ${lack}`;
+  const detail = `the sync broke off ${why}, and it will be tried again`;
   if (await run.close('failed', detail)) await askForStatus(ctx.db, repository, subject.commit);
 }
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { armFailpoint } from '../../base/failpoint.ts';
 import type { JsonBody } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
@@ -51,6 +53,24 @@ describe('a repository over HTTP', () => {
     const run = await settled(bench.daemon, 'polled', (latest) => word(latest['commit']) === commit);
     assert.deepEqual([word(run['status']), word(run['reason'])], ['applied', 'poll']);
     assert.ok(await has('polled-b'));
+  });
+
+  it('says what the machine lacks where that ends a sync, without a path, and tries again', async () => {
+    const repo = await bench.repository('full');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('full-a') });
+    const path = join(bench.daemon.dataDir, 'templates');
+    armFailpoint('sync.before-apply', () => {
+      armFailpoint(undefined);
+      throw Object.assign(new Error(`ENOSPC: no space left on device, open '${path}'`), { code: 'ENOSPC', path });
+    });
+    await bench.watch('full', { intervalSeconds: 1 });
+    const again = await settled(bench.daemon, 'full', (latest) => word(latest['status']) === 'applied');
+    assert.equal(word(again['reason']), 'poll');
+    const failed = (await runsOf(bench.daemon, 'full')).find((run) => word(run['status']) === 'failed');
+    assert.equal(
+      word(failed?.['detail']),
+      'the sync broke off because the daemon’s data directory has no room left (ENOSPC), and it will be tried again',
+    );
   });
 
   it('keeps the last good state when a push is broken, says where, and heals with the next', async () => {
