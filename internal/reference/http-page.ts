@@ -30,7 +30,7 @@ An organization has \`admin\` and \`member\`, a project \`viewer\`, \`operator\`
 
 ## Errors
 
-\`application/problem+json\` (RFC 9457): \`{type, title, status, detail, code, requestId, diagnostics?}\`. \`code\` is stable. 503 \`busy\` comes after two seconds of waiting for a project, 503 \`unavailable\` when the database does not answer; both carry \`Retry-After\`.
+\`application/problem+json\` (RFC 9457): \`{type, title, status, detail, code, requestId, diagnostics?}\`. \`code\` is stable. 503 \`busy\` comes after two seconds of waiting for a project, 503 \`unavailable\` when the database does not answer, or the machine that answers has no room, files or memory left, which \`detail\` says; both carry \`Retry-After\`.
 
 ## Lists
 

@@ -107,18 +107,19 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
     ...(repository !== undefined && { subject: { kind: 'Repository', name: repository } }),
     detail: { operationId: request.operationId, commit: request.commit, counts: { ...set?.counts } },
   });
-  // Another repository may have failed for want of an endpoint that is there now, or over what this owner has let go.
+  // Another repository may have failed for want of an endpoint that is there now, or over what this owner has let go or brought.
   const { projectId, owner } = request;
   const except = owner.kind === 'repository' ? owner.repositoryId : null;
   if ((set?.writes.endpoints.length ?? 0) > 0) await wishFailing(tx, { projectId, except });
   else await wishConflicting(tx, { projectId, except, names: (set?.actions ?? []).flatMap(letGo) });
 }
 
-/** The name of what an action takes from its owner, or makes other than others may have it. */
+/** The name of what an action takes from its owner, makes other than others may have it, or brings for others to name. */
 function letGo({ op, kind, name, changes }: Action): string[] {
   const isOther = (path: string): boolean => path === 'environment' || path === 'identity';
   const isFree = kind === 'Agent' ? changes.some(({ path }) => isOther(path)) : op === 'update';
-  return op === 'delete' || isFree ? [name] : [];
+  const isBrought = op === 'create' && kind === 'Identity';
+  return op === 'delete' || isFree || isBrought ? [name] : [];
 }
 
 /** Once, with the first apply that completes: before it there is no trigger that could hear of it. */

@@ -92,6 +92,27 @@ describe('a repository that failed over what another has', () => {
     await isApplied('signed');
   });
 
+  it('has its identity once somebody brings one of that name', async () => {
+    const named = `${agentFile('named')}identity: borrowed\n`;
+    const borrower = await watched('borrower', { [file]: named });
+    assert.deepEqual([borrower.status, borrower.code], ['failed', 'identity-not-stored']);
+    const lender = `${agentFile('lender')}identity: { name: borrowed, displayName: Ann }\n`;
+    await watched('lender', { [file]: lender });
+    await isApplied('borrower');
+  });
+
+  it('has its resources once the project allows as much', async () => {
+    const limited = (memoryMB: number | null) =>
+      bench.daemon.api('PATCH', 'P', { limits: memoryMB === null ? null : { memoryMB } });
+    assert.equal((await limited(256)).status, 200);
+    const large = agentFile('large').replace('name: plain,', 'name: large, resources: { memoryMB: 512 },');
+    const wants = await watched('wants', { [file]: large });
+    assert.deepEqual([wants.status, wants.code], ['failed', 'resources-over-limit']);
+    assert.equal((await limited(1024)).status, 200);
+    await isApplied('wants');
+    assert.equal((await limited(null)).status, 200);
+  });
+
   it('is tried again where the other one gives it up in the moment in which it fails', async () => {
     const { ctx, api } = bench.daemon;
     assert.equal((await manual({ [file]: agentFile('between') })).status, 200);

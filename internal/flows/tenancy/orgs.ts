@@ -3,7 +3,7 @@
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { wishPullLooks } from '../../adapters/store/repositories/pull-polls.ts';
 import { endRunsOf } from '../../adapters/store/repositories/reconciles.ts';
-import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
+import { enqueueResyncs, wishFailing } from '../../adapters/store/repositories/resyncs.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
@@ -187,7 +187,8 @@ export async function changeProject(
 ): Promise<ProjectRow> {
   if (change.slug !== undefined) requireSlug(change.slug);
   return write(ctx, 'project', async (tx) => {
-    if (change.limits !== undefined || change.network !== undefined) await changeEnvironment(tx, project.id, change);
+    const isOfEnvironment = change.limits !== undefined || change.network !== undefined;
+    if (isOfEnvironment) await changeEnvironment(tx, project.id, change);
     const now = ctx.runtime.now();
     // No daemon takes one any more, and what is under way would change what is to stay as it is.
     if (change.archived === true)
@@ -196,6 +197,8 @@ export async function changeProject(
     const row = await updateProject(tx, project.id, change, now);
     if (row === undefined) throw notVisible();
     if (before !== undefined && before.archivedAt !== null) await lookAnew(tx, project);
+    // What failed for what was allowed may be allowed now.
+    else if (isOfEnvironment) await wishFailing(tx, { projectId: project.id, except: null });
     await recordAudit(tx, {
       orgId: project.orgId,
       projectId: project.id,

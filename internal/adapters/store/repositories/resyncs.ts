@@ -49,10 +49,10 @@ export async function wishFailing(
   if (rowCount > 0) await tx.query(`select svc.tell('${wishChannel}', '')`);
 }
 
-/** Codes of what stands in an author's way that another owner has; their messages name it, and the agents that use it. */
-const conflicts = ['owner-conflict', 'resource-conflict', 'endpoint-auth-conflict'];
+/** Codes of what another owner has, or alone could bring; their messages name it, and the agents that use it. */
+const conflicts = ['owner-conflict', 'resource-conflict', 'endpoint-auth-conflict', 'identity-not-stored'];
 
-/** The same for those that failed over something of these names, which another has given up or changed. */
+/** The same for those that failed over something of these names, which another has given up, changed or brought. */
 export async function wishConflicting(
   tx: Sql,
   scope: { readonly projectId: string; readonly except: string | null; readonly names: readonly string[] },
