@@ -24,6 +24,7 @@ export interface Posted {
   readonly statusCode: number;
   /** Undefined where the answer is none. */
   readonly json: Json | undefined;
+  readonly headers: Dispatcher.ResponseData['headers'];
   /** Of `Retry-After`. */
   readonly retryAfterSeconds: number | undefined;
 }
@@ -64,5 +65,6 @@ export async function postOnce({ url, headers, body, isWrite, allowPrivate, who 
     if (isWrite && !notSent.test(code)) throw new OutcomeUnknown(code === '' ? 'the connection broke' : code);
     throw outsideFault('provider-unavailable', `${who} could not be reached; nothing was done`);
   }
-  return { statusCode: answer.statusCode, json, retryAfterSeconds: retryAfterOf(answer.headers) };
+  const { statusCode, headers: told } = answer;
+  return { statusCode, json, headers: told, retryAfterSeconds: retryAfterOf(told) };
 }

@@ -245,14 +245,17 @@ export async function callTracker(request: TrackerRequest): Promise<JsonObject> 
   return judge(request, await postOnce({ url, headers, body, isWrite, allowPrivate, who: 'the tracker' }));
 }
 
-function judge({ isWrite }: TrackerRequest, { statusCode, json: read, retryAfterSeconds }: Posted): JsonObject {
+function judge(
+  { isWrite }: TrackerRequest,
+  { statusCode, headers, json: read, retryAfterSeconds }: Posted,
+): JsonObject {
   // What is no JSON says neither yes nor no.
   const json = objectAt(read);
   const [error] = listAt(json['errors']).map(objectAt);
   const extensions = objectAt(error?.['extensions']);
   const type = (textAt(extensions['type']) ?? textAt(extensions['code']) ?? '').toLowerCase().replaceAll('_', ' ');
   if (statusCode === 429 || type === 'ratelimited') {
-    throw new ProviderLimited(retryAfterSeconds);
+    throw new ProviderLimited(retryAfterSeconds ?? resetSeconds(headers));
   }
   if (statusCode === 200 && error === undefined && json['data'] !== undefined) return objectAt(json['data']);
   if (statusCode === 401 || type === 'authentication error') {
@@ -268,6 +271,16 @@ function judge({ isWrite }: TrackerRequest, { statusCode, json: read, retryAfter
   if (isRefused) throw outsideFault('refused', `the tracker refused it: ${type === '' ? String(statusCode) : type}`);
   if (isWrite) throw new OutcomeUnknown(`an answer of ${statusCode}`);
   throw outsideFault('provider-unavailable', 'the tracker did not answer as it should');
+}
+
+/** Seconds until every limit that is used up begins anew, by the clock that the answer came by; undefined: it names none. */
+function resetSeconds(headers: Posted['headers']): number | undefined {
+  const resets = ['requests', 'complexity'].flatMap((what) => {
+    if (headers[`x-ratelimit-${what}-remaining`] !== '0') return [];
+    const seconds = (Number(headers[`x-ratelimit-${what}-reset`]) - Date.parse(String(headers['date']))) / 1_000;
+    return Number.isNaN(seconds) ? [] : [Math.max(1, Math.ceil(seconds))];
+  });
+  return resets.length === 0 ? undefined : Math.max(...resets);
 }
 
 const refusals =
