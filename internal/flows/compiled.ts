@@ -55,6 +55,7 @@ export interface CompiledAnswers {
   keepPlan(repositoryId: string, output: CompileOutput, plan: KeptPlan): void;
 }
 
+/** Answers of the repositories used last, `maxCharacters` in all; those used longest ago go first. */
 export function createCompiledAnswers(maxCharacters = charactersMax): CompiledAnswers {
   // The one used last stands last.
   const answers = new Map<string, Cached>();

@@ -121,6 +121,7 @@ const nothing = (): void => undefined;
 /** One gate per daemon, known by its database. */
 const gates = new WeakMap<object, WorkGate>();
 
+/** The gate of this daemon, the same for every caller. */
 export function gateOf({ db }: FlowContext): WorkGate {
   let gate = gates.get(db.root);
   if (gate === undefined) {

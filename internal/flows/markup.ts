@@ -24,6 +24,7 @@ export function code(text: string): string {
   return `${ticks}${pad}${shown}${pad}${ticks}`;
 }
 
+/** A fenced block of Markdown that no run of backticks in its lines ends. */
 export function fenced(lines: readonly string[], language = ''): string {
   const ticks = '`'.repeat(Math.max(3, longestTicks(lines.join('\n')) + 1));
   return [`${ticks}${language}`, ...lines, ticks].join('\n');

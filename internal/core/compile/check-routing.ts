@@ -72,6 +72,7 @@ export function routeWords(trigger: MapRef): RouteWords | undefined {
   };
 }
 
+/** Reads a routing to canonical form. Undefined where anything in it is wrong, which has been reported then. */
 export function checkRouting(check: Check, spot: NodeRef): RoutingDraft | undefined {
   const before = check.errors;
   const read = readVariant(check, spot, routing);

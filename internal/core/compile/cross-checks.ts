@@ -42,6 +42,7 @@ export const isReleased =
       return releases && mayMean(map, 'kind', 'bind', kinds) && mayMean(map, 'target', target, routeTargets);
     });
 
+/** Reports what only the triggers of an agent together show: deliveries without a slot, and routes on one event that may both match. */
 export function crossCheck(check: Check, root: MapRef, triggers: readonly TriggerDraft[]): void {
   checkSlot(check, root, triggers);
   checkExclusive(check, triggers);

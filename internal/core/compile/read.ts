@@ -155,6 +155,7 @@ export function required<T>(check: Check, spot: MapRef, name: string, read: Read
   return missing(check, spot, name, hint);
 }
 
+/** Reports that a field is not there, where the map begins; `advice` in place of an example of the field. */
 export function missing(check: Check, spot: MapRef, name: string, advice?: string): undefined {
   const hint = advice ?? example(check, spot.trail, name);
   const first = spot.node.entries.values().next().value;
@@ -190,6 +191,7 @@ export function strict(
   return found;
 }
 
+/** Reports a key that is none of `known`, with the nearest of them; where a secret may have been written as the key, it is not quoted. */
 export function unknownKey(check: Check, spot: MapRef, key: string, range: Range, known: readonly string[]): void {
   // One that the file has there already would be there twice; one of another file would be overridden.
   const open = known.filter((one) => spot.node.entries.get(one)?.keyRange.file !== range.file);
@@ -261,6 +263,7 @@ function all<T>(
 const unquoted = (what: string): string =>
   `Write ${what} without quotes; what a variable puts in is always text, so it cannot stand here.`;
 
+/** `true` or `false`; a text or a word of YAML 1.1 that means one is an error that says so. */
 export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   const value = scalarOf(spot.node);
   if (typeof value === 'boolean') return value;

@@ -30,6 +30,7 @@ export interface Scope {
   readonly key: string;
 }
 
+/** A scope of these values; `declared` names those of a document, which count as others than the same of the context. */
 export function createScope(values: ReadonlyMap<string, string>, declared: ReadonlySet<string> = new Set()): Scope {
   const record: { [name: string]: string } = Object.create(null);
   for (const [name, value] of values) record[`${declared.has(name) ? '$' : ''}${name}`] = value;

@@ -12,6 +12,7 @@ const openExamples = ['codehost.check_run.requested_action.<identifier>', 'webho
 /** A document with more unknown keys than this gets no further suggestions: they cost more than the keys. */
 const suggestionsMax = 100;
 
+/** A warning for each event key that no source emits; `made` counts them over the whole document, which bounds the suggestions. */
 export function lintEvents(trigger: LintTrigger, made: Suggestions): Finding[] {
   const findings: Finding[] = [];
   for (const { key, range, path } of trigger.events) {
@@ -49,6 +50,7 @@ const spellings = new Set([
   ...eventSources.flatMap((source) => [`$.${source}.svc.authored`, `$.${source}.authored`]),
 ]);
 
+/** A warning for each filter on an `authored` path that some event of the trigger does not carry. */
 export function lintPaths(trigger: LintTrigger): Finding[] {
   const findings: Finding[] = [];
   for (const [path, range] of trigger.whereRanges) {

@@ -59,6 +59,7 @@ export interface LintRef {
 const token = /\{\{\s*([^{}\s.]+)(?:[\s.][^{}]*)?\}\}/g;
 const roots = ['payload', 'triggerEventId'];
 
+/** A warning for each `ref` with a token that never resolves: one a ref, at the first. */
 export function lintRefs(refs: readonly LintRef[]): Finding[] {
   const findings: Finding[] = [];
   for (const { ref, range, path } of refs) {

@@ -29,6 +29,7 @@ export const belongsOf = (key: string): string | undefined =>
 /** Unknown keys of one document that are held against the known ones: past so many, that costs more than reading them. */
 const keysMax = 1_000;
 
+/** A warning for each unknown root key that is within a typing mistake of a known one; any other is ignored without a word. */
 export function lintRootKeys(keys: readonly { readonly key: string; readonly range: Range }[]): Finding[] {
   const findings: Finding[] = [];
   let unknown = 0;

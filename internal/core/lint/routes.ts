@@ -18,6 +18,7 @@ function wantedTarget(routing: Routing): { readonly target: RouteTarget; readonl
   return routing.bind === undefined ? null : { target: routing.bind.target, what: 'deliver.bind' };
 }
 
+/** At most one warning: that the route, or what it would bind, asks for a target that an event of the trigger never has. */
 export function lintRoutes(trigger: LintTrigger): Finding[] {
   const { routing, path, aimRange: range } = trigger;
   const wanted = wantedTarget(routing);

@@ -53,6 +53,7 @@ export interface Bucket<T> {
   isEmpty(): boolean;
 }
 
+/** An empty bucket. Whoever places many triggers counts all of them first. */
 export function createBucket<T extends object>(): Bucket<T> {
   /** How many triggers ask for a value at a path. */
   const asked = new Map<string, Map<JsonScalar, number>>();

@@ -59,6 +59,7 @@ export function comparable(value: Json | undefined): JsonScalar | undefined {
   return typeof value === 'object' && value !== null ? exactScalar(value) : value;
 }
 
+/** Whether one clause holds of a payload. What a path does not lead to is absent: `notIn` holds of it, and of the others only `exists: false`. */
 export function evaluate(clause: Clause, payload: Json): boolean {
   const value = readPath(payload, clause.segments);
   switch (clause.asks) {
@@ -100,6 +101,7 @@ function isIn(operand: ReadonlySet<JsonScalar>, value: Json | undefined): boolea
 const differs = (previous: Json | undefined, now: JsonScalar): boolean =>
   previous !== undefined && comparable(previous) !== now;
 
+/** Whether every clause holds; without clauses, true. */
 export function matchesAll(clauses: readonly Clause[], payload: Json): boolean {
   for (const clause of clauses) if (!evaluate(clause, payload)) return false;
   return true;

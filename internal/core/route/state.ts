@@ -24,6 +24,7 @@ export const sameRef = (a: SessionRef | null, b: SessionRef): boolean => {
   return 'session' in a ? 'session' in b && a.session === b.session : 'spawnedBy' in b && a.spawnedBy === b.spawnedBy;
 };
 
+/** The holders of a project as they stand before an event is routed, in maps that routing may change; the snapshot stays as it is. */
 export function openState(snapshot: Snapshot): State {
   const refs = (claims: ReadonlyMap<string, string>): Map<string, SessionRef> =>
     claims.size === 0 ? new Map() : new Map([...claims].map(([agentId, session]) => [agentId, { session }]));

@@ -90,6 +90,7 @@ export function confine(
   throw missing(wants);
 }
 
+/** The Fault `capability-missing`, naming each capability that is wanted; those with `?` are no condition. */
 export function missing(wants: readonly Want[]) {
   const named = wants
     .filter((want) => !want.endsWith('?'))

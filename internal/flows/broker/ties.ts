@@ -25,6 +25,7 @@ export interface WrittenThere {
   readonly url: string | undefined;
 }
 
+/** Notes that the session posted on, or made, the pull request or issue that `url` is a page of; anything else is passed over. */
 export async function tieWritten(ctx: FlowContext, of: WrittenThere): Promise<void> {
   const { projectId, sessionId, tool, isChange, url } = of;
   const isSaid = said.includes(tool);

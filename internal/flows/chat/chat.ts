@@ -192,6 +192,7 @@ export function chatHistory(of: ChatCaller, input: ToolInput<'chat.history'>): P
   );
 }
 
+/** Messages that the provider finds, by the page. Throws Fault; nothing is written. */
 export function chatSearch(of: ChatCaller, input: ToolInput<'chat.search'>): Promise<Json> {
   return calling(of, { tool: 'chat_search', write: false, target: input.target }, (room, row) =>
     performRead(of.ctx, row, () => searchChat(room, of.caller, input)),

@@ -35,11 +35,13 @@ import { parkExchanges } from './oauth-consent.ts';
 
 const absent = (): Fault => new Fault('not_found', 'not-found', messagesTable.notVisible);
 
+/** With its sealed credentials, for calls. Throws Fault `not_found`. */
 export async function known(ctx: FlowContext, project: ProjectRef, name: string): Promise<SealedConnection> {
   const found = await connectionByName(ctx.db, project.id, name);
   if (found === undefined) throw absent();
   return found;
 }
+/** As the API shows it, without credentials. Throws Fault `not_found`. */
 export async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {
   const found = await findObserved(ctx.db, project.id, name);
   if (found === undefined) throw absent();

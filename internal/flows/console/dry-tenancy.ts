@@ -22,6 +22,7 @@ import {
 } from '../tenancy/tenancy.ts';
 import { amount, type Consequence, type DryRun, plainConsequence, countedConsequence } from './consequence.ts';
 
+/** What deleting the project would do; nothing is changed. */
 export async function dryDeleteProject(ctx: FlowContext, project: ProjectRef): Promise<DryRun> {
   const { agents, repositories, schedules, sessions, secrets, connections, endpoints } = await dependentsOfProject(
     ctx.db,
@@ -92,6 +93,7 @@ export async function dryChangeProject(
   };
 }
 
+/** What taking the role away would do; nothing is changed. Throws the faults of `removeMember`. */
 export async function dryRemoveMember(ctx: FlowContext, membership: Membership, principalId: string): Promise<DryRun> {
   const { orgId, projectId } = membership;
   const { member, isOrgAdmin } = await checkMemberRemoval(ctx, membership, principalId);
@@ -164,6 +166,7 @@ export async function dryEndServiceAccount(
   };
 }
 
+/** What revoking the token would do; nothing is changed. Throws Fault `not_found` for one that the caller may not revoke. */
 export async function dryRevokeToken(
   ctx: FlowContext,
   actor: Actor,
@@ -191,6 +194,7 @@ export async function dryRevokeToken(
   };
 }
 
+/** What removing the receiver would do; nothing is changed. Throws Fault `not_found`. */
 export async function dryRemoveReceiver(ctx: FlowContext, project: ProjectRef, name: string): Promise<DryRun> {
   await readReceiver(ctx, project, name);
   const { pending, others } = await dependentsOfReceiver(ctx.db, project.id, name);
@@ -206,6 +210,7 @@ export async function dryRemoveReceiver(ctx: FlowContext, project: ProjectRef, n
   };
 }
 
+/** What deleting the organization would do; nothing is changed. Throws the faults of `removeOrg`. */
 export async function dryDeleteOrg(ctx: FlowContext, org: { id: string; slug: string }): Promise<DryRun> {
   await checkOrgRemoval(ctx, org.id);
   const { members, accounts, secrets, tokens } = await dependentsOfOrg(ctx.db, org.id, ctx.runtime.now());

@@ -38,6 +38,7 @@ export async function hubOf(ctx: FlowContext, repositoryId: string): Promise<Hub
 /** The name of the check and the context of the status. */
 export const contextName = ({ project, repository }: Hub): string => `svc/${project.slug}/${repository.name}`;
 
+/** A call of no session, on a token for that repository (`owner/name`) with these permissions alone. */
 export function codehostCallOf(
   { ctx, project, connection }: Hub,
   fullName: string,

@@ -60,6 +60,7 @@ export async function findRepository(sql: Sql, project: ProjectRef, name: string
   return found;
 }
 
+/** The entry of a change of the repository of that name, in the transaction of the change. */
 export async function audit(
   tx: Sql,
   caller: Caller,

@@ -190,6 +190,7 @@ const none: BatchEvent['marked'] = [];
 /** Bytes of a body; of a larger one only what is asked for is read. */
 const lazyFrom = 2 * 1_048_576;
 
+/** The payload that triggers read, as it came; of a large body only the paths that are asked for are read. */
 export function parsed({ raw, payload }: EventBody): Json {
   const isLarge = raw !== null && payload !== null && raw.length + payload.length > lazyFrom;
   if (isLarge) return largePayload({ raw, payload });

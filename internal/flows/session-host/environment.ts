@@ -57,6 +57,7 @@ export function environmentOf(
   };
 }
 
+/** The agent’s prompt with the trigger’s hidden message below it; empty where there is neither. */
 export function systemPromptOf({ spec }: LaunchFacts, session: ClaimedSession): { readonly systemPrompt?: string } {
   const hidden = session.hiddenContext === null ? [] : [`## ${hiddenContextHeading}\n\n${session.hiddenContext}`];
   const parts = [...(spec.systemPrompt === undefined ? [] : [spec.systemPrompt]), ...hidden];

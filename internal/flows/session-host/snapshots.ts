@@ -89,6 +89,7 @@ export async function keepWork(
 /** A sandbox in which no program starts within this says nothing: its wire counts as cut after longer than a daemon that stops has. */
 const answerMs = 3_000;
 
+/** Whether a program starts in it within three seconds. Never throws. */
 export async function answers(sandbox: Sandbox): Promise<boolean> {
   const started = sandbox.run({ command: ':', cwd: '/', timeoutMs: answerMs }).then(
     () => true,

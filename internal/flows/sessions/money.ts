@@ -159,6 +159,7 @@ export interface Spending {
   readonly total: UsageSum;
 }
 
+/** Sums of the ledger, costs as decimal strings of US dollars; days and months are those of UTC. */
 export async function spendingOf(
   ctx: Pick<FlowContext, 'db' | 'runtime'>,
   of: { readonly agentId: string } | { readonly projectId: string },

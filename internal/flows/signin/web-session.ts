@@ -176,6 +176,7 @@ export async function giveKey(ctx: FlowContext, session: Pick<SignedIn, 'id'>): 
   return key;
 }
 
+/** The person’s browser sessions that are alive, as far as the caller’s token reaches. */
 export async function listOwnSessions(ctx: FlowContext, of: SessionScope): Promise<SessionRow[]> {
   const { idleSeconds } = signinSettings(ctx.config);
   return listWebSessions(ctx.db, of, { now: ctx.runtime.now(), idleSeconds });

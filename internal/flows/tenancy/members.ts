@@ -128,6 +128,7 @@ export async function changeRole(
   });
 }
 
+/** Takes the role of the organization, or of the project alone. Throws Fault `not_found`; `conflict` where no administrator would be left. */
 export async function removeMember(
   ctx: FlowContext,
   actor: Actor,
