@@ -104,6 +104,12 @@ test('a session waits for a machine that has run out of something, however often
         return state === 'idle' && said === 'here';
       });
     }
+    // Whoever reads the session has no business with where the daemon's files lie.
+    const { dataDir } = bench.daemon;
+    met = Object.assign(new Error(`EACCES: permission denied, mkdir '${dataDir}/boxes'`), { code: 'EACCES' });
+    const closed = await bench.start('one', '!say here');
+    const { body } = await bench.until(closed, ({ body: seen }) => seen['reasonText'] !== undefined);
+    assert.equal(body['reasonText'], `EACCES: permission denied, mkdir '<data-dir>/boxes'`);
   } finally {
     await bench.stop();
   }

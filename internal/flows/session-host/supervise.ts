@@ -275,9 +275,12 @@ export class Supervisor {
     if (error instanceof EngineError) return this.#engineFailed(session, error);
     if (error instanceof Capped) return this.#awaitRoom(session, error.message);
     if (error instanceof Parked) return { kind: 'failed', reason: error.message };
-    const reason = mask.apply(failureText(error));
-    log.warn({ sessionId: session.sessionId, reason }, 'session.launch_failed');
-    const lack = lackText(error, this.#ctx.config.dataDir);
+    const { dataDir } = this.#ctx.config;
+    const whole = mask.apply(failureText(error));
+    log.warn({ sessionId: session.sessionId, reason: whole }, 'session.launch_failed');
+    // Whoever reads the session learns nothing of where the daemon's files lie.
+    const reason = whole.replaceAll(dataDir, '<data-dir>');
+    const lack = lackText(error, dataDir);
     if (lack !== undefined) return this.#awaitHere(session, lack, 'engine');
     if (error instanceof Fault && error.kind !== 'unavailable' && error.kind !== 'internal') {
       return { kind: 'failed', reason };
