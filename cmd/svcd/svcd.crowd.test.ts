@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { pino } from 'pino';
 import { inApply } from '../../internal/adapters/store/routing/project-lock.ts';
@@ -41,6 +42,35 @@ describe('a daemon whose database or project is held up', () => {
   ];
   const headers = (): { authorization: string } => ({ authorization: `Bearer ${daemon.token}` });
   const project = '/api/v1/orgs/default/projects/default';
+
+  it('whoever asks for very much that takes long has others wait for none of it', async () => {
+    assert.equal((await daemon.api('POST', '/api/v1/orgs/default/projects', { slug: 'busy' })).status, 201);
+    const busy = '/api/v1/orgs/default/projects/busy/secrets/kept';
+    assert.equal((await daemon.api('PUT', busy, { value: 'v' })).status, 201);
+    const other = openDatabase({ url: database.url, log: silent });
+    const free = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    const over = other.tx(async (tx) => {
+      await tx.query('select from svc.secrets for update');
+      held.resolve();
+      await free.promise;
+    });
+    await held.promise;
+    let answered = 0;
+    const asked = Array.from({ length: 40 }, async () => {
+      const { status } = await daemon.api('PUT', busy, { value: 'w' });
+      answered += 1;
+      return status;
+    });
+    // As many as may be are in the database, and the others wait for them.
+    while (daemon.ctx.db.waiting() < 30) await sleep(5);
+    assert.equal((await daemon.api('GET', 'P/agents/one')).status, 200);
+    assert.equal(answered, 0, 'it was waited for what another project has asked for');
+    free.resolve();
+    await over;
+    assert.deepEqual(new Set(await Promise.all(asked)), new Set([200]));
+    await other.close();
+  });
 
   it('whoever wants a project that is locked hears busy, with a time to come back, and others are served', async () => {
     const { body } = await daemon.api('POST', 'P/agents/one/sessions', { message: 'Hello' });

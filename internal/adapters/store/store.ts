@@ -4,17 +4,19 @@
 // outcome is unknown; a caller that wants that writes an idempotent transaction (ARCHITECTURE.md#three-families-of-error).
 
 import { randomInt } from 'node:crypto';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Logger } from 'pino';
-import { parseJson } from '../../domain/json-text.ts';
+import { connectionConfig, idleInTransactionMs, silenceMs, statementMsDefault } from './schema/connection-config.ts';
 import { asFault, databaseUnavailable, errorCode, isConnectionLoss, isRepeatable } from './schema/errors.ts';
 import { ListenHub, tellingName, type Wakeup, WakeupSender } from './schema/listen.ts';
-import { type Held, type Lane, Pool, type Tx, Waited } from './schema/pool.ts';
+import { type Held, type Lane, Pool, type Tx } from './schema/pool.ts';
 import { notedRoom } from './schema/room.ts';
 import type { Sql, Statement } from './schema/sql.ts';
 import { type OpeningRows, Transaction } from './schema/transaction.ts';
+import { Waited } from './schema/waited.ts';
 
 export type { Sql, Statement, Tx };
+export { connectionConfig } from './schema/connection-config.ts';
 export {
   databaseUnavailable,
   errorCode,
@@ -57,6 +59,11 @@ export interface Database extends Sql {
   readonly calls: Database;
   /** As `calls`, for a single request: what it has waited for the database is taken off the time of all that it asks next. */
   oneCall(): Database;
+  /**
+   * The same view, for what is asked for somebody: a project, or a caller. Where many wait for a connection the owners take turns,
+   * so that nobody waits for all that another has asked for.
+   */
+  ownedBy(owner: string): Database;
   /** A view for loops that look for news again and again: they wait a moment rather than have a connection opened. */
   readonly looks: Database;
   /**
@@ -114,43 +121,6 @@ const growMs = {
 } as const;
 /** Tries of what PostgreSQL has rolled back and may be repeated. */
 const attemptsMax = 5;
-/** The server ends a statement that takes longer than the one, and a transaction in which nothing is asked for as long as the other. */
-const statementMsDefault = 30_000;
-const idleInTransactionMs = 60_000;
-
-const types = new pg.TypeOverrides();
-types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number(text));
-for (const type of [pg.types.builtins.JSON, pg.types.builtins.JSONB]) types.setTypeParser(type, parseJson);
-
-/** A server that has not ended a late statement by itself after this is silent: its connection counts as lost. */
-const silenceMs = 5_000;
-
-/**
- * Settings that connections to the database share, also those that the job runner opens. A pooler takes none that would
- * have to stay on a connection: there each transaction brings its time limits along.
- */
-export function connectionConfig(
-  options: Pick<DatabaseOptions, 'url' | 'statementTimeoutMs'> & {
-    readonly pooled?: boolean;
-    readonly applicationName?: string | undefined;
-  },
-): pg.PoolConfig {
-  const statementMs = options.statementTimeoutMs ?? statementMsDefault;
-  return {
-    connectionString: options.url,
-    types,
-    connectionTimeoutMillis: 5_000,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    application_name: options.applicationName ?? 'svcd',
-    query_timeout: statementMs + silenceMs,
-    ...(options.pooled !== true && {
-      statement_timeout: statementMs,
-      idle_in_transaction_session_timeout: idleInTransactionMs,
-    }),
-  };
-}
-
 /** A request from outside gets its answer, or `unavailable`, within this. */
 const callMs = 5_000;
 /** How long a patient transaction of such a request waits for a lock: a little less. */
@@ -173,8 +143,6 @@ class Shared {
   readonly listener: ListenHub;
   readonly tells: WakeupSender;
   readonly lanes: { readonly [name in 'work' | 'calls' | 'looks' | 'notes' | 'vital' | 'tells']: Lane };
-  calls: Database | undefined;
-  looks: Database | undefined;
   count = 0;
 
   constructor(options: DatabaseOptions) {
@@ -189,6 +157,7 @@ class Shared {
       work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs, growMs: growMs.work },
       calls: {
         max: connectionsMax.main - 1,
+        ownerMax: connectionsMax.main - 2,
         waitMs: 4_000,
         answerMs: Math.min(callMs, answerMs),
         growMs: growMs.calls,
@@ -237,11 +206,13 @@ class View implements Database {
   readonly #shared: Shared;
   readonly #lane: Lane;
   readonly #waited: Waited | undefined;
+  readonly #owner: string;
 
-  constructor(shared: Shared, lane: Lane, waited?: Waited) {
+  constructor(shared: Shared, lane: Lane, waited?: Waited, owner = '') {
     this.#shared = shared;
     this.#lane = lane;
     this.#waited = waited;
+    this.#owner = owner;
   }
 
   get url(): string {
@@ -254,13 +225,16 @@ class View implements Database {
     return this.#shared;
   }
   get calls(): Database {
-    return (this.#shared.calls ??= new View(this.#shared, this.#shared.lanes.calls));
+    return this.#of(this.#shared.lanes.calls);
   }
   get looks(): Database {
-    return (this.#shared.looks ??= new View(this.#shared, this.#shared.lanes.looks));
+    return this.#of(this.#shared.lanes.looks);
   }
   oneCall(): Database {
-    return new View(this.#shared, this.#shared.lanes.calls, new Waited());
+    return this.#of(this.#shared.lanes.calls, new Waited());
+  }
+  ownedBy(owner: string): Database {
+    return new View(this.#shared, this.#lane, this.#waited, owner);
   }
   get notes(): Sql {
     return this.#sql(this.#shared.main, this.#shared.lanes.notes);
@@ -269,6 +243,9 @@ class View implements Database {
     return this.#sql(this.#shared.vital, this.#shared.lanes.vital);
   }
 
+  #of(lane: Lane, waited?: Waited): Database {
+    return new View(this.#shared, lane, waited, this.#owner);
+  }
   #sql(pool: Pool, lane: Lane): Sql {
     return { query: (text, values, name) => this.#single(pool, lane, { text, values, name }) };
   }
@@ -288,7 +265,9 @@ class View implements Database {
   async tx<T>(fn: InTx<T>, options: TxOptions = {}): Promise<T> {
     const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
     const { main } = this.#shared;
-    return this.#repeated(() => main.use(this.#lane, (held) => this.#once(held, fn, begin, options), this.#waited));
+    return this.#repeated(() =>
+      main.use(this.#lane, (held) => this.#once(held, fn, begin, options), this.#waited, this.#owner),
+    );
   }
 
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>> {
@@ -322,6 +301,7 @@ class View implements Database {
             ? this.#once(held, (tx) => tx.query<R>(statement.text, statement.values), 'begin', {})
             : this.#send<R>(held, statement),
         waited,
+        this.#owner,
       ),
     );
   }

@@ -32,7 +32,8 @@ export async function startModelGateway(ctx: FlowContext, settings: ModelSetting
   const gateway = new ModelGateway({
     upstream: createUpstream({
       addresses: settings.addresses,
-      key: (provider, projectId) => modelKey({ ...ctx, db: ctx.db.oneCall() }, settings.keys, provider, projectId),
+      key: (provider, projectId) =>
+        modelKey({ ...ctx, db: ctx.db.ownedBy(projectId).oneCall() }, settings.keys, provider, projectId),
       allowPrivate: ctx.config.allowPrivateNetwork,
     }),
     money: moneyPorts(ctx, settings.prices),

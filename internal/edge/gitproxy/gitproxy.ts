@@ -62,7 +62,9 @@ export function createGitRoutes(ctx: () => FlowContext, settings: { readonly pus
         underWay += 1;
         response.once('close', () => (underWay -= 1));
         const { pushMaxBytes } = settings;
-        const exchange = { ctx: ctx(), of, request, response, pushMaxBytes, forward: forwarder(request, response) };
+        const own = ctx();
+        const asked = { ...own, db: own.db.ownedBy(of.sessionId) };
+        const exchange = { ctx: asked, of, request, response, pushMaxBytes, forward: forwarder(request, response) };
         handle(exchange).catch((error: unknown) => {
           ctx().runtime.log.error({ err: error, sessionId: of.sessionId }, 'git.failed');
           response.destroy();

@@ -108,10 +108,22 @@ async function resolve(
 ): Promise<Access> {
   const headers = request.headers as Record<string, string | undefined>;
   const cookie = headers['authorization'] === undefined ? sessionCookieOf(headers) : undefined;
-  if (cookie === undefined) return resolveAccess(ctx, bearer(headers['authorization']), scope);
+  if (cookie === undefined) {
+    const token = bearer(headers['authorization']);
+    return resolveAccess(askedBy(ctx, token), token, scope);
+  }
   requireOwnHost(ctx, headers);
   if (request.method !== 'GET' && request.method !== 'HEAD') requireOwnOrigin(ctx, headers);
-  return resolveSession(ctx, { cookie, key: headers[keyHeader], isLook }, scope);
+  return resolveSession(askedBy(ctx, cookie), { cookie, key: headers[keyHeader], isLook }, scope);
+}
+
+/** As long as nobody knows who it is, whoever presents one thing is one. */
+const askedBy = (ctx: FlowContext, presented = ''): FlowContext => ({ ...ctx, db: ctx.db.ownedBy(presented) });
+
+/** What is asked for a project takes turns with what is asked for others; what is of none, by who asks. */
+export function askedFor(ctx: FlowContext, access: Access | undefined): FlowContext {
+  if (access === undefined) return ctx;
+  return { ...ctx, db: ctx.db.ownedBy(access.project?.id ?? access.principal.id) };
 }
 
 /** What takes a right away; whatever else goes wrong with a look says nothing of it. */

@@ -11,7 +11,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FlowContext } from '../../flows/context.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
 import { messagesTable } from '../../domain/messages.ts';
-import { afterFailure, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
+import { afterFailure, askedFor, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, refuseRest, typeOf } from './large-body.ts';
@@ -249,7 +249,7 @@ function addRoute(
       const access = await authorize(own, route, request, callers.failures);
       if (route.stream === true && access !== undefined) callers.streams.count(access.principal.id, reply.raw);
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
-      requests.set(request, { ctx: own, access, contentType: request.headers['content-type'] });
+      requests.set(request, { ctx: askedFor(own, access), access, contentType: request.headers['content-type'] });
       if (request.headers['content-type'] !== undefined) request.raw.headers['content-type'] = typeOf(request);
     },
     ...(route.admitMore !== undefined && {

@@ -84,7 +84,9 @@ export function createMcpEndpoint(ctx: () => FlowContext, dispatcher?: Dispatche
       const entry = admitted.get(at.request);
       if (entry === undefined) return;
       admitted.delete(at.request);
-      await guarded(at, () => serve({ ctx: ctx(), remote, calls, streams }, at, entry)).finally(entry.leave);
+      const own = ctx();
+      const asked = { ...own, db: own.db.ownedBy(entry.caller.project.id) };
+      await guarded(at, () => serve({ ctx: asked, remote, calls, streams }, at, entry)).finally(entry.leave);
     },
     async stop() {
       await Promise.all([streams.stop(), remote.close()]);
@@ -119,7 +121,8 @@ async function enter(
   }
   const token = /^Bearer ([A-Za-z0-9_-]{20,200})$/i.exec(request.headers.authorization ?? '')?.[1];
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(session);
-  const caller = token === undefined || !isId ? undefined : await callerOf(ctx, session, token);
+  const caller =
+    token === undefined || !isId ? undefined : await callerOf({ ...ctx, db: ctx.db.ownedBy(token) }, session, token);
   if (caller === undefined || token === undefined) {
     // What does not exist, has ended, or is somebody else's answers alike.
     response.setHeader('www-authenticate', 'Bearer');

@@ -36,8 +36,8 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   };
   // What is lost when this process dies before it routes, the sweep of another or of its next life finds.
   const needsJob = (): boolean => options.routing && hearers.size === 0;
-  const writer = new EventWriter(db, { needsJob, recorded, recording });
-  const cache = new EndpointCache(db);
+  const writer = new EventWriter(db.ownedBy('deliveries'), { needsJob, recorded, recording });
+  const cache = new EndpointCache(db.ownedBy('endpoints'));
   const large = new ByteSemaphore(largeRoom);
   const reading = new ByteSemaphore(oneReading);
   const bodies = new RecentBodies();

@@ -94,8 +94,10 @@ const waitStepsMs = [50, 100, 200, 400, 800] as const;
 export function moneyPorts(ctx: MoneyContext, prices: readonly PriceRow[]): MoneyPorts {
   return {
     // A harness waits for both.
-    authorize: (call, signal) => authorize({ ...ctx, db: ctx.db.oneCall() }, prices, call, signal),
-    settle: (call, outcome) => settle({ ...ctx, db: ctx.db.calls }, prices, call, outcome),
+    authorize: (call, signal) =>
+      authorize({ ...ctx, db: ctx.db.ownedBy(call.spender.projectId).oneCall() }, prices, call, signal),
+    settle: (call, outcome) =>
+      settle({ ...ctx, db: ctx.db.ownedBy(call.spender.projectId).calls }, prices, call, outcome),
     takeOver: (sessionId) => takeOverCalls(ctx, prices, sessionId),
   };
 }

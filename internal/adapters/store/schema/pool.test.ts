@@ -112,6 +112,54 @@ describe('the connections of a daemon', () => {
     }
   });
 
+  it('are taken in turns, by lanes and by whom it is for, and no one has all that calls may have', async () => {
+    const db = open('turns');
+    const inside: string[] = [];
+    const ends: (() => void)[] = [];
+    const all: Promise<void>[] = [];
+    const hold = (name: string, at: Database): void => {
+      const { promise: over, resolve: end } = Promise.withResolvers<void>();
+      const held = at.tx(async (tx) => {
+        await tx.query('select 1');
+        inside.push(name);
+        ends.push(end);
+        await over;
+      });
+      all.push(held);
+    };
+    const until = async (count: number): Promise<void> => {
+      while (inside.length < count) await sleep(2);
+    };
+    const one = connectionsMax.main - 2;
+    try {
+      for (let times = 0; times < 20; times += 1) hold('one', db.ownedBy('one').calls);
+      await until(one);
+      await db.ownedBy('other').calls.query('select 1');
+      assert.equal(inside.length, one, 'another is let in beside whatever one has asked for');
+      hold('third', db.calls);
+      hold('work', db);
+      await until(one + 2);
+      // All are taken. Who has asked for least comes first of those who may, whoever asked before.
+      for (const name of ['other', 'other', 'work', 'work']) hold(name, name === 'work' ? db : db.ownedBy(name).calls);
+      for (let times = 1; times <= 6; times += 1) {
+        ends.shift()?.();
+        await until(one + 2 + times);
+      }
+      const next = inside.slice(one + 2, one + 8);
+      assert.deepEqual(next.toSorted(), ['one', 'one', 'other', 'other', 'work', 'work'], next.join(' '));
+    } finally {
+      const draining = Promise.all(all);
+      let isOver = false;
+      void draining.finally(() => (isOver = true));
+      while (!isOver) {
+        for (const end of ends.splice(0)) end();
+        await sleep(2);
+      }
+      await draining;
+      await db.close();
+    }
+  });
+
   // Each waits for time-outs of seconds, and with connections, a network and a table of its own.
   describe('of which some wait', { concurrency: 4 }, () => {
     it('a call that a lock holds up is told within its time, and its statement is ended', async () => {

@@ -1,6 +1,7 @@
 // The connections of one daemon to its database. A gate stands before them: it opens as many as are wanted at once and no
-// more, lets neither calls from outside nor the daemon's own work have all of them, and keeps one deadline for the whole
-// of what somebody waits for: the place, the connection, the answer. Who gives up closes its connection, so that nothing
+// more, lets neither calls from outside nor the daemon's own work have all of them, nor one caller all that calls may have,
+// has those who wait take turns, and keeps one deadline for the whole of what somebody waits for: the place, the connection,
+// the answer. Who gives up closes its connection, so that nothing
 // hangs behind a server that says nothing, and has the server end the statement.
 
 import pg from 'pg';
@@ -12,10 +13,14 @@ import { CopyIn } from './copy-in.ts';
 import { Demand } from './demand.ts';
 import { type Wakeup, wakeupOf } from './listen.ts';
 import { Abandoned, NoAnswer, NoConnection, Refusals } from './no-answer.ts';
+import { Turns } from './turns.ts';
+import { Waited } from './waited.ts';
 
 export interface Lane {
   /** How many of the connections this kind of work may have at once. */
   readonly max: number;
+  /** How many of those what is asked for one of its owners may have at once; absent: all. What is nobody's is not counted. */
+  readonly ownerMax?: number;
   /** How long it waits to be let in and for a connection, in milliseconds. */
   readonly waitMs: number;
   /** How long it waits for each answer of the server, in milliseconds, less what it waited to be let in. */
@@ -43,45 +48,6 @@ export interface PoolOptions {
 
 /** An answer is waited for at least this long, however long its caller has waited before. */
 const leastMs = 250;
-/** For each millisecond in which nothing is waited for, so many that were waited are forgotten. */
-const comesBack = 4;
-
-/**
- * How long one caller has waited for the database lately. A caller that asks for several things, one after the other, has one
- * limit for all of them. While it does not wait, what it waited is soon forgotten, so that what it did outside meanwhile can
- * still be stored.
- */
-export class Waited {
-  #ms = 0;
-  #at = performance.now();
-  #waiting = 0;
-
-  get ms(): number {
-    const sinceMs = performance.now() - this.#at;
-    return this.#waiting > 0 ? this.#ms + sinceMs : Math.max(0, this.#ms - comesBack * sinceMs);
-  }
-
-  /** Counts the time of a wait; waits at the same time count once. */
-  async during<T>(wait: () => Promise<T>): Promise<T> {
-    this.#set(this.ms, 1);
-    try {
-      return await wait();
-    } finally {
-      this.#set(this.ms, -1);
-    }
-  }
-
-  inVain(ms: number): void {
-    this.#set(Math.max(this.ms, ms), 0);
-  }
-
-  #set(ms: number, more: number): void {
-    this.#ms = ms;
-    this.#at = performance.now();
-    this.#waiting += more;
-  }
-}
-
 /** How often it is asked how many are worth keeping, and how long one that nobody uses is kept. */
 const [shrinkMs, idleMs] = [5_000, 1_500];
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
@@ -89,6 +55,8 @@ const quietMs = 1_000;
 
 interface Waiting {
   readonly lane: Lane;
+  /** For whom it asks; empty: for nobody in particular. */
+  readonly owner: string;
   readonly enter: () => void;
 }
 
@@ -114,12 +82,13 @@ export interface Tx extends Sql {
 export class Pool {
   readonly #options: PoolOptions;
   readonly #pool: pg.Pool;
-  /** In the order of asking. No set, which would hold who has left: see `Roster`. */
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting = new Turns<Lane, Waiting>();
   /** How many of those are not patient. */
   #hurried = 0;
   readonly #refusals = new Refusals();
   readonly #busy = new Map<Lane, number>();
+  /** Of lanes in which an owner may not have all: by owner, how many it has. */
+  readonly #busyOf = new Map<string, number>();
   /** How many connections may be used at once now: as many as were wanted lately. */
   #open = 1;
   #active = 0;
@@ -169,10 +138,10 @@ export class Pool {
 
   /**
    * Runs `fn` with a connection of its own. It goes back afterwards, unless the error leaves it unfit for the next. Throws
-   * NoAnswer where the lane's time is over, less what was `waited` before.
+   * NoAnswer where the lane's time is over, less what was `waited` before. `owner`: for whom it is, where others may wait for it.
    */
-  async use<T>(lane: Lane, fn: (held: Held) => Promise<T>, waited = new Waited()): Promise<T> {
-    const client = await waited.during(() => this.#connected(lane, lane.waitMs - waited.ms));
+  async use<T>(lane: Lane, fn: (held: Held) => Promise<T>, waited = new Waited(), owner = ''): Promise<T> {
+    const client = await waited.during(() => this.#connected(lane, owner, lane.waitMs - waited.ms));
     let broken: Error | undefined;
     const onError = (error: Error): Error => (broken = error);
     client.on('error', onError);
@@ -206,7 +175,7 @@ export class Pool {
       client.off('error', onError);
       client.off('notice', onNotice);
       client.release(broken);
-      this.#leave(lane);
+      this.#leave(lane, owner);
       if (tells.length > 0) this.#options.onTells?.(tells);
     }
   }
@@ -225,27 +194,27 @@ export class Pool {
   }
 
   /** A place at the gate, and a connection. */
-  async #connected(lane: Lane, waitMs: number): Promise<pg.PoolClient> {
+  async #connected(lane: Lane, owner: string, waitMs: number): Promise<pg.PoolClient> {
     const until = performance.now() + waitMs;
     const leftMs = (): number => Math.max(leastMs, until - performance.now());
-    await this.#enter(lane, leftMs());
+    await this.#enter(lane, owner, leftMs());
     return this.#connect(leftMs()).catch((error: unknown) => {
-      this.#leave(lane);
+      this.#leave(lane, owner);
       throw error;
     });
   }
 
   /** Resolves with a place at the gate. */
-  #enter(lane: Lane, waitMs: number): Promise<void> {
+  #enter(lane: Lane, owner: string, waitMs: number): Promise<void> {
     if (this.#refusals.isAbandoned) return Promise.reject(new Abandoned());
-    if (this.#mayEnter(lane)) {
-      this.#take(lane);
+    if (this.#active < this.#open && this.#mayHave(lane, owner)) {
+      this.#take(lane, owner);
       return Promise.resolve();
     }
     return new Promise((resolve, reject) => {
       const refuse = (error: NoAnswer): void => {
         end();
-        this.#stopWaiting(waiting);
+        if (this.#waiting.remove(waiting)) this.#left(lane);
         reject(error);
       };
       const timer = setTimeout(() => refuse(new NoAnswer('every connection is taken')), waitMs);
@@ -255,56 +224,58 @@ export class Pool {
       };
       const enter = (): void => {
         end();
-        this.#take(lane);
+        this.#take(lane, owner);
         resolve();
       };
-      const waiting = { lane, enter };
-      this.#waiting.push(waiting);
+      const waiting = { lane, owner, enter };
+      this.#waiting.add(waiting);
       const leave = this.#refusals.add(refuse);
       if (lane.isPatient !== true) this.#hurried += 1;
-      this.#growSoon(lane);
+      if (this.#mayHave(lane, owner)) this.#growSoon(lane);
     });
   }
 
-  #stopWaiting(waiting: Waiting): void {
-    const at = this.#waiting.indexOf(waiting);
-    if (at === -1) return;
-    this.#waiting.splice(at, 1);
-    if (waiting.lane.isPatient !== true) this.#hurried -= 1;
+  /** One of a lane waits no more. */
+  #left(lane: Lane): void {
+    if (lane.isPatient !== true) this.#hurried -= 1;
     // Who comes next waits its own time before another connection is opened.
-    if (this.#waiting.length > 0) return;
+    if (this.#waiting.size > 0) return;
     clearTimeout(this.#growing);
     this.#growing = undefined;
   }
 
-  #mayEnter(lane: Lane): boolean {
-    return this.#active < this.#open && (this.#busy.get(lane) ?? 0) < lane.max;
-  }
+  readonly #mayHave = (lane: Lane, owner: string): boolean =>
+    (this.#busy.get(lane) ?? 0) < lane.max &&
+    (lane.ownerMax === undefined || owner === '' || (this.#busyOf.get(owner) ?? 0) < lane.ownerMax);
 
-  #take(lane: Lane): void {
+  #take(lane: Lane, owner: string): void {
     this.#active += 1;
     if (lane.isPatient !== true) this.#demand.change(1, performance.now());
     this.#busy.set(lane, (this.#busy.get(lane) ?? 0) + 1);
+    if (lane.ownerMax !== undefined && owner !== '') this.#busyOf.set(owner, (this.#busyOf.get(owner) ?? 0) + 1);
   }
 
-  #leave(lane: Lane): void {
+  #leave(lane: Lane, owner: string): void {
     this.#active -= 1;
     if (lane.isPatient !== true) this.#demand.change(-1, performance.now());
     this.#busy.set(lane, (this.#busy.get(lane) ?? 1) - 1);
+    if (lane.ownerMax !== undefined && owner !== '') {
+      const left = (this.#busyOf.get(owner) ?? 1) - 1;
+      if (left > 0) this.#busyOf.set(owner, left);
+      else this.#busyOf.delete(owner);
+    }
     this.#admit();
   }
 
-  /** Lets in who may, in the order of asking. */
+  /** Lets in who may, in turn. */
   #admit(): void {
-    for (let at = 0; at < this.#waiting.length; ) {
-      const waiting = this.#waiting[at] as Waiting;
-      if (this.#active >= this.#open) return this.#growSoon(waiting.lane);
-      if (!this.#mayEnter(waiting.lane)) {
-        at += 1;
-        continue;
-      }
-      this.#stopWaiting(waiting);
-      waiting.enter();
+    for (;;) {
+      const next = this.#waiting.first(this.#mayHave);
+      if (next === undefined) return;
+      if (this.#active >= this.#open) return this.#growSoon(next.lane);
+      this.#waiting.take(next);
+      this.#left(next.lane);
+      next.enter();
     }
   }
 

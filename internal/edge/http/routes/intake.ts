@@ -32,24 +32,30 @@ const deliveryOf = ({
   headers,
 });
 
+/** Of one connection, whoever sends to it. */
+const sentTo = ({ ctx, params }: Pick<Call<unknown, unknown, 'connectionId'>, 'ctx' | 'params'>) => ({
+  ...ctx,
+  db: ctx.db.ownedBy(params.connectionId),
+});
+
 /** 200 for what was recorded before; 202 for what is new, and for what is ignored. */
 const answer = (taken: Intake) => ('created' in taken && !taken.created ? ok(taken) : accepted(taken));
 
 export const intakeRoutes: readonly Route[] = [
   serve(
     api.takeCodehostDelivery,
-    async (call) => answer(await takeCodehost(call.ctx, deliveryOf(call))),
+    async (call) => answer(await takeCodehost(sentTo(call), deliveryOf(call))),
     from('codehost'),
   ),
   serve(
     api.takeTrackerDelivery,
-    async (call) => answer(await takeTracker(call.ctx, deliveryOf(call))),
+    async (call) => answer(await takeTracker(sentTo(call), deliveryOf(call))),
     from('tracker'),
   ),
   serve(
     api.takeChatDelivery,
     async (call) => {
-      const taken = await takeChat(call.ctx, deliveryOf(call));
+      const taken = await takeChat(sentTo(call), deliveryOf(call));
       return 'challenge' in taken ? ok(taken) : answer(taken);
     },
     from('chat'),
