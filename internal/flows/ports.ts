@@ -163,9 +163,10 @@ export interface IngestPorts {
   takeBody(eventId: string): Json | undefined;
   /**
    * Makes room for a body of so many bytes (undefined: not announced) before any of it is read; the answer gives the
-   * room back. Throws Fault `unavailable` where there is none.
+   * room back. Where there is none, those that have been coming for longest are given up: `giveUp` ends the reading of one,
+   * and answers false where there is nothing to end. Throws Fault `unavailable` where that makes no room either.
    */
-  admit(bytes: number | undefined): () => void;
+  admit(bytes: number | undefined, giveUp?: (why: Fault) => boolean): () => void;
   /**
    * Makes room for the rest of a body that announced no length, up to the ordinary size; `admit` counted only a part for it.
    */

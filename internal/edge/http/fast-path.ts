@@ -9,6 +9,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
 import { messagesTable } from '../../domain/messages.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
+import { closeGently } from './linger.ts';
 import { endsWith } from './pipelined.ts';
 import { asFault, renderProblem } from './problem.ts';
 import type { Answer, Route } from './route.ts';
@@ -106,6 +107,7 @@ class FastRequest {
   readonly #requestId: string;
   readonly #since = performance.now();
   #release = nothing;
+  #isGivenUp = false;
 
   constructor(
     options: DirectOptions,
@@ -128,15 +130,18 @@ class FastRequest {
     const size = Number(headers['content-length']);
     try {
       if (this.#ctx.db.waiting() > this.#options.waitingMax) throw overloaded();
-      this.#release = this.#at.route.admit?.(this.#ctx, size) ?? nothing;
+      this.#release = this.#at.route.admit?.(this.#ctx, size, (why) => this.#giveUp(why)) ?? nothing;
     } catch (error) {
       return this.#fail(error);
     }
     const body = new Joined();
-    this.#request.on('data', (chunk: Buffer) => body.add(chunk));
+    this.#request.on('data', (chunk: Buffer) => {
+      if (!this.#isGivenUp) body.add(chunk);
+    });
     // Whoever goes away in the middle gets no answer, and the server has closed what was between us.
     this.#request.on('error', () => this.#giveRoomBack());
     this.#request.on('end', () => {
+      if (this.#isGivenUp) return;
       const raw = body.take();
       this.#at
         .direct({
@@ -150,6 +155,15 @@ class FastRequest {
           (error: unknown) => this.#fail(error),
         );
     });
+  }
+
+  /** Refuses a body that is still coming, and reads no more of it; false where all of it is there. */
+  #giveUp(why: Fault): boolean {
+    if (this.#request.complete || this.#request.destroyed) return false;
+    this.#isGivenUp = true;
+    closeGently(this.#request.socket);
+    this.#fail(why);
+    return true;
   }
 
   #giveRoomBack(): void {
@@ -176,7 +190,7 @@ class FastRequest {
     const size = Buffer.byteLength(text);
     const headers = ['content-type', type, 'content-length', String(size)];
     headers.push('x-request-id', this.#requestId, ...this.#at.headers, ...more);
-    if (this.#options.draining.aborted && endsWith(response)) headers.push('connection', 'close');
+    if (this.#isGivenUp || (this.#options.draining.aborted && endsWith(response))) headers.push('connection', 'close');
     response.writeHead(status, headers);
     // Of one byte each, characters go out as they are.
     response.end(text, size === text.length ? 'latin1' : 'utf8');

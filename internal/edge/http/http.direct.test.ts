@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { agentWithEndpoint, putSecret } from '../../flows/ingest/ingest-testkit.ts';
 import { startHttp } from './http.ts';
@@ -113,6 +115,32 @@ describe('the short way and the long way of a delivery', () => {
     }
     const [first, second, third, fourth] = asked;
     assert.ok(first === second && third === fourth && first !== third);
+  });
+
+  it('has those who say that much comes, and send next to nothing, give their room to who sends', async () => {
+    const { hostname, port } = new URL(daemon.url);
+    const open = await agentWithEndpoint(daemon, 'idled', { kind: 'none' });
+    const idle = [open, '/api/v1/webhook-endpoints/nobodys-0123456789/events', `${open}?`].map((to) =>
+      Array.from({ length: 260 }, () => {
+        const socket = connect(Number(port), hostname).on('error', () => undefined);
+        socket.write(`POST ${to} HTTP/1.1\r\nhost: x\r\ncontent-length: 1048576\r\n\r\n{"a":`);
+        let heard = '';
+        socket.on('data', (part) => (heard += part.toString('latin1')));
+        return { socket, heard: () => heard };
+      }),
+    );
+    const all = idle.flat();
+    try {
+      // The last ones have room when those before them were told.
+      while (all.filter(({ heard }) => heard() !== '').length < all.length - 256) await sleep(10);
+      for (const { heard } of all) assert.match(heard() || 'HTTP/1.1 503 ', /^HTTP\/1\.1 503 /);
+      for (let times = 0; times < 3; times += 1) {
+        const answer = await fetch(`${daemon.url}${open}`, { method: 'POST', body: '{"quick": true}' });
+        assert.equal(answer.status, 202, await answer.text());
+      }
+    } finally {
+      for (const { socket } of all) socket.destroy();
+    }
   });
 
   it('gives the room of a body back when its sender goes away', async () => {

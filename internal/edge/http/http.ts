@@ -2,15 +2,12 @@
 // answering. Deny by default: a route that names no permission fails the start. Every failure is problem+json, and what
 // a caller may not see answers exactly like what does not exist. Holds no business rule; those are in flows.
 
-import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { FlowContext } from '../../flows/context.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
-import { messagesTable } from '../../domain/messages.ts';
 import { afterFailure, askedFor, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
@@ -25,8 +22,9 @@ import { checkLargeBody, requireNoEncoding } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, watchReadiness } from './readiness.ts';
 import { serverRoutes } from './routes/health.ts';
-import { asSlugFault, isUnreadableSlug, noSuchResource } from './slug-path.ts';
+import { asSlugFault, noSuchResource } from './slug-path.ts';
 import { OpenStreams } from './open-streams.ts';
+import { refuseExpectation, refuseUnreadable } from './unreadable.ts';
 import { jsonLines, sendEvents } from './sse.ts';
 
 const mebibyte = 1_048_576;
@@ -300,7 +298,11 @@ function sizeOf(request: FastifyRequest): number | undefined {
 /** Makes room before any of the body is read. What is over the route's limit is refused for that, by whoever reads it. */
 async function admit(route: Route, ctx: FlowContext, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const size = sizeOf(request);
-  if (route.admit !== undefined) reply.raw.once('close', route.admit(ctx, size));
+  if (route.admit !== undefined)
+    reply.raw.once(
+      'close',
+      route.admit(ctx, size, (why) => refuseRest(request, why)),
+    );
   const { bodyLimitBytes = limits.bodyBytes } = route;
   if (size !== undefined && size > limits.bodyBytes && size <= bodyLimitBytes) {
     await admitMore(route, ctx, request, reply);
@@ -367,34 +369,4 @@ function fail(ctx: FlowContext, thrown: unknown, request: FastifyRequest, reply:
     .headers(headers)
     .type('application/problem+json')
     .send(Buffer.from(JSON.stringify(problem)));
-}
-
-/** An Expect header that is not 100-continue, which the framework never gets to see. */
-function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const fault = new HttpFault(417, 'expectation-failed', 'No Expect but 100-continue can be met.');
-  const { problem } = renderProblem(fault, randomUUID());
-  response.writeHead(417, {
-    'content-type': 'application/problem+json',
-    'x-request-id': problem.requestId,
-    ...commonHeaders,
-    connection: 'close',
-  });
-  response.end(JSON.stringify(problem));
-}
-
-/** What is not even HTTP: too long headers, timeouts, garbage. */
-function refuseUnreadable(error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const [status, code, detail] = isUnreadableSlug(error)
-    ? ([404, 'not-found', messagesTable.noEndpoint] as const)
-    : error.code === 'HPE_HEADER_OVERFLOW'
-      ? ([431, 'headers-too-large', 'The headers are too large.'] as const)
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? ([408, 'request-timeout', 'The request took too long to arrive.'] as const)
-        : ([400, 'invalid-request', 'The request is not valid HTTP.'] as const);
-  const { problem } = renderProblem(new HttpFault(status, code, detail), randomUUID());
-  const body = JSON.stringify(problem);
-  socket.end(
-    `HTTP/1.1 ${status} ${problem.title}\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
 }

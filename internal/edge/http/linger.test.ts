@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { endGently } from './linger.ts';
 
 let daemon: TestDaemon;
 before(async () => {
@@ -44,4 +45,19 @@ test('who goes on sending more than is taken can still read that it is too much'
   await closed;
   assert.match(text, /^HTTP\/1.1 413 [^]*connection: close\r\n[^]*"body-too-large"/i, String(failure));
   assert.ok(taken < 1_000, `${taken} chunks of 64 KiB were taken`);
+});
+
+test('a connection goes behind the last that was said on it, though the other side neither closes it nor says anything', async () => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => endGently(socket.resume(), 'no'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const silent = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  let text = '';
+  silent.on('data', (part) => (text += String(part)));
+  await once(silent, 'end');
+  assert.equal(text, 'no');
+  const open = (): Promise<number> => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+  while ((await open()) > 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  silent.destroy();
+  server.close();
 });

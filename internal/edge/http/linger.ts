@@ -23,6 +23,13 @@ export function closeGently(socket: Socket): void {
   };
 }
 
+/** Sends the last that is said on a connection, which goes when the other side has had time to read, whether or not it closes. */
+export function endGently(socket: Socket, text: string): void {
+  socket.end(text);
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once('close', () => clearTimeout(timer));
+}
+
 /** Closes the connection once nothing of the answer has gone out for `ms`, though some of it waits to. */
 export function endUnread(response: ServerResponse, ms: number): void {
   response.setTimeout(ms, () => {

@@ -85,16 +85,16 @@ export interface Serving {
   readonly takesTexts?: boolean;
   /**
    * Asked before any of the body is read, with its announced size in bytes; may throw Fault `unavailable`. What it
-   * answers is called when the request is over.
+   * answers is called when the request is over. `giveUp` refuses a body that is still coming, for this reason; false where
+   * none is read yet, or all of it is there.
    */
-  admit?(ctx: FlowContext, bytes: number | undefined): () => void;
+  admit?(ctx: FlowContext, bytes: number | undefined, giveUp: (why: Fault) => boolean): () => void;
   /** Asked when the caller is known, before any of the body is read, where more than a permission lets a call in. */
   enter?(ctx: FlowContext, access: Access): Promise<void>;
   /**
    * Asked beside `admit` where a body goes beyond what that has counted: where it announces more than is common, before
    * any of it is read; where it announces nothing (`bytes` is undefined), when it goes on past 64 KiB. The body waits for
-   * the answer, which gives the room back. May throw Fault `unavailable` or `not_found`. `giveUp` refuses a body that is
-   * still coming, for this reason; false where all of it is there.
+   * the answer, which gives the room back. May throw Fault `unavailable` or `not_found`. `giveUp`: as above.
    */
   admitMore?(
     ctx: FlowContext,

@@ -7,12 +7,10 @@ import type { IngestPorts, RecordHearer } from '../ports.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
 import { ByteSemaphore } from './byte-semaphore.ts';
+import { RequestRoom } from './request-room.ts';
 import { LRUCache, recentMap } from '../../base/lru.ts';
 
 const room = {
-  /** Bodies that are being read or wait to be recorded. */
-  requests: 4_000,
-  bytes: 256 * 1_048_576,
   bodyBytes: 1_048_576,
   /** Taken for a body that does not say how long it is. */
   unannounced: 64 * 1_024,
@@ -41,14 +39,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   const large = new ByteSemaphore(largeRoom);
   const reading = new ByteSemaphore(oneReading);
   const bodies = new RecentBodies();
-  const taken = { requests: 0, bytes: 0 };
-  const takeBytes = (bytes: number): (() => void) => {
-    if (taken.bytes + bytes > room.bytes) throw overloaded();
-    taken.bytes += bytes;
-    return () => {
-      taken.bytes -= bytes;
-    };
-  };
+  const requests = new RequestRoom();
   await cache.start();
   return {
     routing: options.routing,
@@ -67,17 +58,12 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       if (hearers.size > 0) bodies.keep(eventId, body, bytes);
     },
     takeBody: (eventId) => bodies.take(eventId),
-    admit(announced) {
+    admit(announced, giveUp) {
       // A body that says it is over the limit is refused for that, by whoever reads it.
-      if (writer.full() || taken.requests >= room.requests) throw overloaded();
-      const give = takeBytes(Math.min(announced ?? room.unannounced, room.bodyBytes));
-      taken.requests += 1;
-      return () => {
-        taken.requests -= 1;
-        give();
-      };
+      if (writer.full()) throw overloaded();
+      return requests.take(Math.min(announced ?? room.unannounced, room.bodyBytes), giveUp);
     },
-    admitRest: () => takeBytes(room.bodyBytes - room.unannounced),
+    admitRest: () => requests.takeMore(room.bodyBytes - room.unannounced),
     admitLarge: (bytes, projectId, giveUp) => large.take(bytes, projectId, giveUp),
     largeTurn: (projectId) => reading.take(oneReading.bytes, projectId),
     async stop() {

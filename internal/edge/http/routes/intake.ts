@@ -17,7 +17,7 @@ import { accepted, type Call, ok, type Route, serve, type Serving } from '../rou
 
 const from = (provider: IntakeProvider): Serving => ({
   bodyLimitBytes: deliveryBytesMax[provider],
-  admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+  admit: (ctx, bytes, giveUp) => ingestOf(ctx).admit(bytes, giveUp),
   admitMore: (ctx, params, bytes, giveUp) =>
     reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes, giveUp),
   refused: (ctx, id, fault) => logTurnedAway(ctx, { kind: 'connection', id }, fault),
@@ -61,7 +61,7 @@ export const intakeRoutes: readonly Route[] = [
     from('chat'),
   ),
   serve(api.takeErrtrackDelivery, async ({ ctx, raw, headers }) => answer(await takeErrtrack(ctx, { raw, headers })), {
-    admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+    admit: (ctx, bytes, giveUp) => ingestOf(ctx).admit(bytes, giveUp),
     refused: (ctx, _none, fault) => logTurnedAway(ctx, { kind: 'connection', name: 'the error tracker' }, fault),
   }),
 ];
