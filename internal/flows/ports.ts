@@ -164,9 +164,10 @@ export interface IngestPorts {
   /**
    * Makes room for a body of so many bytes (undefined: not announced) before any of it is read; the answer gives the
    * room back. Where there is none, those that have been coming for longest are given up: `giveUp` ends the reading of one,
-   * and answers false where there is nothing to end. Throws Fault `unavailable` where that makes no room either.
+   * and answers false where there is nothing to end. Throws Fault `unavailable` where that makes no room either, or
+   * where more of its project waits to be recorded than may; where that is not known yet, `record` does.
    */
-  admit(bytes: number | undefined, giveUp?: (why: Fault) => boolean): () => void;
+  admit(bytes: number | undefined, giveUp?: (why: Fault) => boolean, projectId?: string): () => void;
   /**
    * Makes room for the rest of a body that announced no length, up to the ordinary size; `admit` counted only a part for it.
    */

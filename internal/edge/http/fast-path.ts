@@ -130,7 +130,8 @@ class FastRequest {
     const size = Number(headers['content-length']);
     try {
       if (this.#ctx.db.waiting() > this.#options.waitingMax) throw overloaded();
-      this.#release = this.#at.route.admit?.(this.#ctx, size, (why) => this.#giveUp(why)) ?? nothing;
+      const giveUp = (why: Fault): boolean => this.#giveUp(why);
+      this.#release = this.#at.route.admit?.(this.#ctx, size, giveUp, this.#value) ?? nothing;
     } catch (error) {
       return this.#fail(error);
     }

@@ -298,11 +298,9 @@ function sizeOf(request: FastifyRequest): number | undefined {
 /** Makes room before any of the body is read. What is over the route's limit is refused for that, by whoever reads it. */
 async function admit(route: Route, ctx: FlowContext, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const size = sizeOf(request);
-  if (route.admit !== undefined)
-    reply.raw.once(
-      'close',
-      route.admit(ctx, size, (why) => refuseRest(request, why)),
-    );
+  const [param = ''] = Object.values(request.params as Call['params']);
+  const give = route.admit?.(ctx, size, (why) => refuseRest(request, why), param);
+  if (give !== undefined) reply.raw.once('close', give);
   const { bodyLimitBytes = limits.bodyBytes } = route;
   if (size !== undefined && size > limits.bodyBytes && size <= bodyLimitBytes) {
     await admitMore(route, ctx, request, reply);

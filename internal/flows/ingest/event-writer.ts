@@ -1,5 +1,6 @@
 // Records events in batches that form by themselves: alone on the line, an event is written at once; while commits are
-// pending, those that arrive gather and go together. Answers only after the commit. What does not fit is turned away.
+// pending, those that arrive gather and go together. Answers only after the commit. Where more waits than goes into a batch,
+// projects take turns; what does not fit at all is turned away, and that of whoever has the most.
 
 import { framedMin, frameOf } from '../../adapters/store/events/body-frames.ts';
 import type { Database } from '../../adapters/store/store.ts';
@@ -54,6 +55,8 @@ export class EventWriter {
   readonly #options: WriterOptions;
   #queue: Waiting[] = [];
   #queuedBytes = 0;
+  /** What of the queue is each project's. */
+  readonly #shares = new Map<string, { readonly rows: number; readonly bytes: number }>();
   /** Under way, each whole until the last of it is answered. No set, which would hold what has left: see `Roster`. */
   #writing: (readonly Waiting[])[] = [];
   #looking: NodeJS.Timeout | undefined;
@@ -66,9 +69,43 @@ export class EventWriter {
     this.#options = options;
   }
 
-  /** True when a further event would be turned away. */
-  full(): boolean {
+  /** True when a further event of this project would be turned away. */
+  full(projectId: string): boolean {
+    return this.#isFull() && this.#mostOf() === projectId;
+  }
+
+  #isFull(): boolean {
     return this.#queue.length >= limits.queueRows || this.#queuedBytes >= limits.queueBytes;
+  }
+
+  /** The project that most waits of. */
+  #mostOf(): string | undefined {
+    let [most, share]: [string | undefined, number] = [undefined, 0];
+    for (const [projectId, { rows, bytes }] of this.#shares) {
+      const its = rows / limits.queueRows + bytes / limits.queueBytes;
+      if (its > share) [most, share] = [projectId, its];
+    }
+    return most;
+  }
+
+  /** `sign`: 1 for one that comes into the queue, -1 for one that leaves it. */
+  #count({ event: { projectId }, bytes }: Waiting, sign: 1 | -1): void {
+    const before = this.#shares.get(projectId);
+    const rows = (before?.rows ?? 0) + sign;
+    this.#queuedBytes += sign * bytes;
+    if (rows === 0) this.#shares.delete(projectId);
+    else this.#shares.set(projectId, { rows, bytes: (before?.bytes ?? 0) + sign * bytes });
+  }
+
+  /** Turns away what came last of the project that most waits of. Throws Fault `unavailable` where that is the one that asks. */
+  #makeRoom(projectId: string): void {
+    const most = this.#mostOf();
+    if (most === projectId) throw overloaded();
+    const at = this.#queue.findLastIndex(({ event }) => event.projectId === most);
+    const [last] = this.#queue.splice(at, 1);
+    if (last === undefined) return;
+    this.#count(last, -1);
+    last.failed(overloaded());
   }
 
   /**
@@ -77,7 +114,7 @@ export class EventWriter {
    * project is gone.
    */
   record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined> {
-    if (this.full()) throw overloaded();
+    while (this.#isFull()) this.#makeRoom(event.projectId);
     const bytes = (event.raw?.length ?? 0) + (event.payload?.length ?? 0);
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
@@ -90,7 +127,7 @@ export class EventWriter {
       };
       this.#looking ??= setInterval(() => this.#look(), limits.lookMs);
       this.#queue.push(waiting);
-      this.#queuedBytes += bytes;
+      this.#count(waiting, 1);
       if (this.#inFlight === 0 && this.#queue.length >= limits.firstFrom) this.#start();
       else this.#schedule();
     });
@@ -108,7 +145,7 @@ export class EventWriter {
     const isLate = (one: Waiting): boolean => one.since <= before;
     const queued = this.#queue.filter(isLate);
     if (queued.length > 0) {
-      this.#queuedBytes -= queued.reduce((sum, one) => sum + one.bytes, 0);
+      for (const one of queued) this.#count(one, -1);
       this.#queue = this.#queue.filter((one) => !isLate(one));
     }
     // Who has been answered hears nothing of this.
@@ -145,15 +182,22 @@ export class EventWriter {
   }
 
   #take(): Waiting[] {
-    let count = 0;
+    const isOnes = this.#shares.size === 1;
+    const isAll = this.#queue.length <= limits.batchRows && this.#queuedBytes <= limits.batchBytes;
+    const batch: Waiting[] = [];
     let bytes = 0;
-    for (const next of this.#queue) {
-      if (count === limits.batchRows || (count > 0 && bytes + next.bytes > limits.batchBytes)) break;
-      count += 1;
+    for (const next of isOnes || isAll ? this.#queue : byTurns(this.#queue)) {
+      if (batch.length === limits.batchRows || (batch.length > 0 && bytes + next.bytes > limits.batchBytes)) break;
+      batch.push(next);
       bytes += next.bytes;
     }
-    this.#queuedBytes -= bytes;
-    return this.#queue.splice(0, count);
+    for (const one of batch) this.#count(one, -1);
+    if (isOnes || isAll) this.#queue.splice(0, batch.length);
+    else {
+      const taken = new Set(batch);
+      this.#queue = this.#queue.filter((one) => !taken.has(one));
+    }
+    return batch;
   }
 
   /** Never rejects: every member of the batch hears of its own end. */
@@ -200,6 +244,17 @@ export class EventWriter {
       } catch (error) {
         if (attempt === limits.attempts || !isRepeatable(error)) throw error;
       }
+    }
+  }
+}
+
+/** One of each project in turn, first come first; of each in the order of coming, which is that of its routing. */
+function* byTurns(queue: readonly Waiting[]): Generator<Waiting> {
+  const lines = [...Map.groupBy(queue, ({ event }) => event.projectId).values()];
+  for (let round = 0; lines.some(({ length }) => length > round); round += 1) {
+    for (const line of lines) {
+      const next = line[round];
+      if (next !== undefined) yield next;
     }
   }
 }

@@ -58,9 +58,9 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       if (hearers.size > 0) bodies.keep(eventId, body, bytes);
     },
     takeBody: (eventId) => bodies.take(eventId),
-    admit(announced, giveUp) {
+    admit(announced, giveUp, projectId) {
+      if (projectId !== undefined && writer.full(projectId)) throw overloaded();
       // A body that says it is over the limit is refused for that, by whoever reads it.
-      if (writer.full()) throw overloaded();
       return requests.take(Math.min(announced ?? room.unannounced, room.bodyBytes), giveUp);
     },
     admitRest: () => requests.takeMore(room.bodyBytes - room.unannounced),

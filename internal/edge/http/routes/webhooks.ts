@@ -18,7 +18,8 @@ async function take({ ctx, param, raw, headers }: Direct) {
 
 export const webhookRoutes: readonly Route[] = [
   serve(ingestWebhookEvent, ({ ctx, params, raw, headers }) => take({ ctx, param: params.slug, raw, headers }), {
-    admit: (ctx, bytes, giveUp) => ingestOf(ctx).admit(bytes, giveUp),
+    admit: (ctx, bytes, giveUp, slug) =>
+      ingestOf(ctx).admit(bytes, giveUp, ingestOf(ctx).knownEndpoint(slug)?.projectId),
     admitMore: async (ctx) => ingestOf(ctx).admitRest(),
     direct: take,
     refused: (ctx, slug, fault) => logTurnedAway(ctx, { kind: 'endpoint', slug }, fault),
