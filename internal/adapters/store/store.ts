@@ -85,8 +85,10 @@ export interface Database extends Sql {
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>>;
   /** Statements sent since the start, `begin` and `commit` not counted; for tests and benchmarks. */
   statements(): number;
-  /** What waits for a free connection: a measure of overload. */
+  /** What waits for a free connection. */
   waiting(): number;
+  /** Whether so much waits that what is asked for this view's owner is to be turned away: others wait too, and it has its share. */
+  isCrowded(): boolean;
   /** For a daemon that stops: whoever waits for the database, or asks it from now on, gets Fault `unavailable`. */
   abandon(): void;
   /** Whoever has waited `ms` for an answer, and is not patient, gets Fault `unavailable`; the server ends the statement. */
@@ -123,6 +125,8 @@ const growMs = {
 const attemptsMax = 5;
 /** A request from outside gets its answer, or `unavailable`, within this. */
 const callMs = 5_000;
+/** Queries that wait for a connection, above which more is turned away. */
+const waitingMax = 500;
 /** How long a patient transaction of such a request waits for a lock: a little less. */
 const lockMs = 4_500;
 /** A wake-up that comes later than this wakes nobody sooner than polling does. */
@@ -256,6 +260,10 @@ class View implements Database {
 
   waiting(): number {
     return this.#shared.main.waiting();
+  }
+
+  isCrowded(): boolean {
+    return this.#shared.main.isCrowded(this.#lane, this.#owner, waitingMax);
   }
 
   query<R>(text: string, values?: readonly unknown[], name?: string): Promise<{ rows: R[]; rowCount: number }> {

@@ -10,6 +10,7 @@ import { parseJson } from '../../domain/json-text.ts';
 import { messagesTable } from '../../domain/messages.ts';
 import { nameOfPart } from '../../domain/path-part.ts';
 import { readPayload } from '../../core/match/match.ts';
+import { overloaded } from './fast-path.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
 import { keyHeader, requireOwnHost, requireOwnOrigin, sessionCookieOf } from './session.ts';
@@ -117,13 +118,21 @@ async function resolve(
   return resolveSession(askedBy(ctx, cookie), { cookie, key: headers[keyHeader], isLook }, scope);
 }
 
-/** As long as nobody knows who it is, whoever presents one thing is one. */
-const askedBy = (ctx: FlowContext, presented = ''): FlowContext => ({ ...ctx, db: ctx.db.ownedBy(presented) });
+/** As long as nobody knows who it is, whoever presents one thing is one. Throws Fault `unavailable` where that asks for too much. */
+function askedBy(ctx: FlowContext, presented = ''): FlowContext {
+  const db = ctx.db.ownedBy(presented);
+  if (db.isCrowded()) throw overloaded();
+  return { ...ctx, db };
+}
 
-/** What is asked for a project takes turns with what is asked for others; what is of none, by who asks. */
+/**
+ * What is asked for a project takes turns with what is asked for others; what is of none, by who asks. Throws Fault `unavailable`
+ * where too much waits already, and it has its share of that.
+ */
 export function askedFor(ctx: FlowContext, access: Access | undefined): FlowContext {
-  if (access === undefined) return ctx;
-  return { ...ctx, db: ctx.db.ownedBy(access.project?.id ?? access.principal.id) };
+  const db = access === undefined ? ctx.db : ctx.db.ownedBy(access.project?.id ?? access.principal.id);
+  if (db.isCrowded()) throw overloaded();
+  return { ...ctx, db };
 }
 
 /** What takes a right away; whatever else goes wrong with a look says nothing of it. */

@@ -26,8 +26,6 @@ interface DirectRoute {
 export interface DirectOptions {
   readonly ctx: () => FlowContext;
   readonly bodyBytes: number;
-  /** Queries that wait for a connection, above which requests are turned away. */
-  readonly waitingMax: number;
   readonly draining: AbortSignal;
 }
 
@@ -129,7 +127,7 @@ class FastRequest {
     const { headers } = this.#request;
     const size = Number(headers['content-length']);
     try {
-      if (this.#ctx.db.waiting() > this.#options.waitingMax) throw overloaded();
+      if (this.#ctx.db.isCrowded()) throw overloaded();
       const giveUp = (why: Fault): boolean => this.#giveUp(why);
       this.#release = this.#at.route.admit?.(this.#ctx, size, giveUp, this.#value) ?? nothing;
     } catch (error) {

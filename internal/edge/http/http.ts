@@ -9,7 +9,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FlowContext } from '../../flows/context.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
 import { afterFailure, askedFor, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
-import { type DirectOptions, fastPath, overloaded, hasRepeatedHeader } from './fast-path.ts';
+import { type DirectOptions, fastPath, hasRepeatedHeader } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, refuseRest, typeOf } from './large-body.ts';
 import { closeServer, tellLast, watchIdle } from './drain.ts';
@@ -42,8 +42,6 @@ const limits = {
   lastCallMs: 300,
   /** How long an answer may wait for a reader that takes nothing of it. */
   unreadMs: 60_000,
-  /** Queries that wait for a connection, above which new requests are turned away. */
-  waitingMax: 500,
   /** Open streams of one caller: beside three thousand the calls of others take several times as long. */
   streams: 1_000,
 };
@@ -113,7 +111,6 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   takeDirectly(app.server, table, {
     ctx,
     bodyBytes: limits.bodyBytes,
-    waitingMax: limits.waitingMax,
     draining: draining.signal,
   });
   const callers = { failures: new FailureLimit(), streams: new OpenStreams(options.streamsMax ?? limits.streams) };
@@ -220,7 +217,6 @@ function addRoute(
 ): void {
   const requests = new WeakMap<FastifyRequest, Begun>();
   const begunOf = (request: FastifyRequest): Begun => requests.get(request) ?? { ctx: ctx() };
-  // Health and metrics answer under any load: whoever asks has to see it.
   const isApi = route.path.startsWith('/api/');
   const cors = route.cors ? corsHeaders : {};
   if (route.cors) {
@@ -241,13 +237,14 @@ function addRoute(
     onRequest: async (request, reply) => {
       const own = ctx();
       reply.headers(cors);
-      if (isApi && own.db.waiting() > limits.waitingMax) throw overloaded();
       requireNoEncoding(request.headers['content-encoding']);
       if (route.admit !== undefined) await admit(route, own, request, reply);
       const access = await authorize(own, route, request, callers.failures);
       if (route.stream === true && access !== undefined) callers.streams.count(access.principal.id, reply.raw);
+      // Health and metrics answer under any load: whoever asks has to see it.
+      const asked = isApi ? askedFor(own, access) : own;
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
-      requests.set(request, { ctx: askedFor(own, access), access, contentType: request.headers['content-type'] });
+      requests.set(request, { ctx: asked, access, contentType: request.headers['content-type'] });
       if (request.headers['content-type'] !== undefined) request.raw.headers['content-type'] = typeOf(request);
     },
     ...(route.admitMore !== undefined && {

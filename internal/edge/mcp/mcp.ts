@@ -20,7 +20,6 @@ import { answer, refuse } from './refuse.ts';
 import { createStreams, type Streams } from './streams.ts';
 
 /** Queries that wait for a connection, above which calls are turned away, as the API turns its callers away. */
-const waitingMax = 500;
 /** Batches are of an older protocol; one counts as one request. */
 const batchMax = 32;
 /** Of a message, or of all of a batch: the SDK's schemas take some microseconds for each member, more than once. */
@@ -115,14 +114,14 @@ async function enter(
   };
   const refused = refuse(ctx, request);
   if (refused !== undefined) return no(403, refused);
-  if (ctx.db.waiting() > waitingMax) {
+  const token = /^Bearer ([A-Za-z0-9_-]{20,200})$/i.exec(request.headers.authorization ?? '')?.[1];
+  const asked = { ...ctx, db: ctx.db.ownedBy(token ?? '') };
+  if (asked.db.isCrowded()) {
     response.setHeader('retry-after', '1');
     return no(503, messagesTable.overloaded);
   }
-  const token = /^Bearer ([A-Za-z0-9_-]{20,200})$/i.exec(request.headers.authorization ?? '')?.[1];
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(session);
-  const caller =
-    token === undefined || !isId ? undefined : await callerOf({ ...ctx, db: ctx.db.ownedBy(token) }, session, token);
+  const caller = token === undefined || !isId ? undefined : await callerOf(asked, session, token);
   if (caller === undefined || token === undefined) {
     // What does not exist, has ended, or is somebody else's answers alike.
     response.setHeader('www-authenticate', 'Bearer');

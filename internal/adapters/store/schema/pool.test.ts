@@ -132,9 +132,11 @@ describe('the connections of a daemon', () => {
     };
     const one = connectionsMax.main - 2;
     try {
-      for (let times = 0; times < 20; times += 1) hold('one', db.ownedBy('one').calls);
+      for (let times = 0; times < 600; times += 1) hold('one', db.ownedBy('one').calls);
       await until(one);
       await db.ownedBy('other').calls.query('select 1');
+      const isCrowded = (owner: string): boolean => db.ownedBy(owner).calls.isCrowded();
+      assert.deepEqual([isCrowded('one'), isCrowded('other')], [true, false]);
       assert.equal(inside.length, one, 'another is let in beside whatever one has asked for');
       hold('third', db.calls);
       hold('work', db);

@@ -50,6 +50,8 @@ export interface PoolOptions {
 const leastMs = 250;
 /** How often it is asked how many are worth keeping, and how long one that nobody uses is kept. */
 const [shrinkMs, idleMs] = [5_000, 1_500];
+/** So many times what may wait, before everybody is turned away. */
+const allMax = 4;
 /** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
 const quietMs = 1_000;
 
@@ -117,6 +119,16 @@ export class Pool {
   /** How many wait to be let in and are not patient. */
   waiting(): number {
     return this.#hurried;
+  }
+
+  /**
+   * Whether so many wait that what is asked for this owner is to be turned away: more than `most`, and of them more of its own than
+   * its share of those; or several times as many, whoever they are of.
+   */
+  isCrowded(lane: Lane, owner: string, most: number): boolean {
+    if (this.#hurried <= most) return false;
+    const { owners, own } = this.#waiting.sharesOf(lane, owner);
+    return this.#hurried > allMax * most || own >= most / Math.max(1, owners);
   }
 
   async close(): Promise<void> {

@@ -23,6 +23,12 @@ export class Turns<L, W extends { readonly lane: L; readonly owner: string }> {
     return this.#size;
   }
 
+  /** How many owners wait in a lane, and how many of them of this one. */
+  sharesOf(lane: L, owner: string): { readonly owners: number; readonly own: number } {
+    const lines = this.#lanes.find((of) => of.lane === lane)?.lines ?? [];
+    return { owners: lines.length, own: lines.find((line) => line.owner === owner)?.waiting.length ?? 0 };
+  }
+
   add(one: W): void {
     let lane = this.#lanes.find((of) => of.lane === one.lane);
     if (lane === undefined) this.#lanes.push((lane = { lane: one.lane, lines: [] }));
