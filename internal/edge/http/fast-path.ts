@@ -5,6 +5,7 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { Joined } from '../../base/joined.ts';
+import type { OneATurn } from '../../base/one-a-turn.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
 import { messagesTable } from '../../domain/messages.ts';
@@ -26,8 +27,13 @@ interface DirectRoute {
 export interface DirectOptions {
   readonly ctx: () => FlowContext;
   readonly bodyBytes: number;
+  /** For bodies that take milliseconds to read. */
+  readonly heavy: OneATurn;
   readonly draining: AbortSignal;
 }
+
+/** A body of so many bytes is read in a turn of the event loop of its own. */
+export const heavyFrom = 65_536;
 
 const paramShape = /^[A-Za-z0-9_-]{1,200}$/;
 const lengthShape = /^[1-9]\d{0,8}$/;
@@ -142,18 +148,17 @@ class FastRequest {
     this.#request.on('end', () => {
       if (this.#isGivenUp) return;
       const raw = body.take();
-      this.#at
-        .direct({
-          ctx: this.#ctx,
-          param: this.#value,
-          raw,
-          headers: headers as { readonly [name: string]: string | undefined },
-        })
-        .then(
-          (answer) => this.#answer(answer),
-          (error: unknown) => this.#fail(error),
-        );
+      if (raw.length < heavyFrom) this.#take(raw);
+      else this.#options.heavy.add(this.#value, () => this.#take(raw));
     });
+  }
+
+  #take(raw: Buffer): void {
+    const headers = this.#request.headers as { readonly [name: string]: string | undefined };
+    this.#at.direct({ ctx: this.#ctx, param: this.#value, raw, headers }).then(
+      (answer) => this.#answer(answer),
+      (error: unknown) => this.#fail(error),
+    );
   }
 
   /** Refuses a body that is still coming, and reads no more of it; false where all of it is there. */

@@ -6,10 +6,11 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { OneATurn } from '../../base/one-a-turn.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
 import { afterFailure, askedFor, authorize, type Begun, FailureLimit, makeCall, mayStill } from './call.ts';
-import { type DirectOptions, fastPath, hasRepeatedHeader } from './fast-path.ts';
+import { type DirectOptions, fastPath, hasRepeatedHeader, heavyFrom } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, refuseRest, typeOf } from './large-body.ts';
 import { closeServer, tellLast, watchIdle } from './drain.ts';
@@ -108,12 +109,18 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   const watch = watchReadiness(options.readiness, leaving.signal);
   const table = routeTable(options.routes, watch);
   const app = createApp(ctx, table, draining.signal, options);
+  const heavy = new OneATurn();
   takeDirectly(app.server, table, {
+    heavy,
     ctx,
     bodyBytes: limits.bodyBytes,
     draining: draining.signal,
   });
-  const callers = { failures: new FailureLimit(), streams: new OpenStreams(options.streamsMax ?? limits.streams) };
+  const callers = {
+    failures: new FailureLimit(),
+    streams: new OpenStreams(options.streamsMax ?? limits.streams),
+    heavy,
+  };
   for (const route of table) addRoute(app, ctx, route, callers, draining.signal);
   for (const mount of options.mounts ?? []) addMount(app, mount);
   const address = await app.listen({ host: options.listen.host, port: options.listen.port });
@@ -212,7 +219,7 @@ function addRoute(
   app: FastifyInstance,
   ctx: () => FlowContext,
   route: Route,
-  callers: { readonly failures: FailureLimit; readonly streams: OpenStreams },
+  callers: { readonly failures: FailureLimit; readonly streams: OpenStreams; readonly heavy: OneATurn },
   draining: AbortSignal,
 ): void {
   const requests = new WeakMap<FastifyRequest, Begun>();
@@ -268,6 +275,7 @@ function addRoute(
         ms: reply.elapsedTime,
       }),
     handler: async (request, reply) => {
+      await heavyTurn(callers.heavy, begunOf(request).access, request);
       if (route.rawBody !== true) request.body = await checkLargeBody(request.body, route.takesTexts === true);
       const call = makeCall(begunOf(request), route, request, () => goneOf(reply, draining));
       const answer = await route.handle(call).catch(async (error: unknown) => {
@@ -276,6 +284,12 @@ function addRoute(
       return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));
     },
   });
+}
+
+/** Where a body takes milliseconds to read, waits for a turn of its own; those of one project, or caller, one after the other. */
+async function heavyTurn(heavy: OneATurn, access: Begun['access'], { body, params }: FastifyRequest): Promise<void> {
+  if (!Buffer.isBuffer(body) || body.length < heavyFrom) return;
+  await heavy.turn(access?.project?.id ?? access?.principal.id ?? Object.values(params as Call['params'])[0] ?? '');
 }
 
 /** Aborted when whoever asked goes away, or the server stops. */

@@ -10,7 +10,7 @@ import {
 } from '../../adapters/store/routing/routing.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
-import { yieldToEventLoop } from '../../base/concurrency.ts';
+import { mapInSlices, yieldToEventLoop } from '../../base/concurrency.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
@@ -168,10 +168,11 @@ async function readEvents(
   const beyond = wanted[reached];
   const end = beyond === undefined ? waiting.length : waiting.findIndex((event) => event.id === beyond);
   const events = waiting.slice(0, end);
-  for (const { id } of events) {
+  // Eight megabytes of many small values would hold up everybody for as long as they are parsed.
+  await mapInSlices(events, ({ id }) => {
     const body = bodies.get(id);
     if (body !== undefined) payloads.set(id, parsed(body));
-  }
+  });
   const marked = await readMarked(tx, events, bodies, payloads);
   return {
     events: events.map((event) => ({

@@ -5,6 +5,7 @@
 import { readBodies } from '../../adapters/store/routing/routing.ts';
 import { type QuietProject, takeQuiet } from '../../adapters/store/routing/quiet.ts';
 import type { Sql } from '../../adapters/store/store.ts';
+import { mapInSlices } from '../../base/concurrency.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Json } from '../../domain/json.ts';
@@ -119,7 +120,7 @@ async function readEvents(
   }
   const asked = [...wanted].filter(([id, isWanted]) => isWanted && !payloads.has(id)).map(([id]) => id);
   const { bodies } = await readBodies(tx, asked, limits.bodyBytes);
-  for (const [id, body] of bodies) payloads.set(id, parsed(body));
+  await mapInSlices([...bodies], ([id, body]) => payloads.set(id, parsed(body)));
   const events = new Map<string, BatchEvent[]>();
   for (const { projectId, waiting } of projects) {
     if (waiting.some(({ id }) => wanted.get(id) === true && !payloads.has(id))) continue;

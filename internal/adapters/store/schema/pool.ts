@@ -6,6 +6,7 @@
 
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { Turns } from '../../../base/turns.ts';
 import { within } from '../../../base/waits.ts';
 import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
@@ -13,7 +14,6 @@ import { CopyIn } from './copy-in.ts';
 import { Demand } from './demand.ts';
 import { type Wakeup, wakeupOf } from './listen.ts';
 import { Abandoned, NoAnswer, NoConnection, Refusals } from './no-answer.ts';
-import { Turns } from './turns.ts';
 import { Waited } from './waited.ts';
 
 export interface Lane {
