@@ -84,9 +84,9 @@ export interface Serving {
   /** Whether long texts of `files` are taken out of a large body: they are `textsOf` its raw bytes (large-body.ts). */
   readonly takesTexts?: boolean;
   /**
-   * Asked before any of the body is read, with its announced size in bytes and the value of the route's one parameter; may throw Fault `unavailable`. What it
-   * answers is called when the request is over. `giveUp` refuses a body that is still coming, for this reason; false where
-   * none is read yet, or all of it is there.
+   * Asked before any of the body is read, with its announced size in bytes and the value of the route's one parameter; may
+   * throw Fault `unavailable`. What it answers is called when the request is over. `giveUp` refuses a body that is still coming,
+   * for this reason; false where none is read yet, or all of it is there.
    */
   admit?(ctx: FlowContext, bytes: number | undefined, giveUp: (why: Fault) => boolean, param: string): () => void;
   /** Asked when the caller is known, before any of the body is read, where more than a permission lets a call in. */

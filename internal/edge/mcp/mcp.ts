@@ -19,7 +19,6 @@ import type { McpHead, McpRequest } from './request.ts';
 import { answer, refuse } from './refuse.ts';
 import { createStreams, type Streams } from './streams.ts';
 
-/** Queries that wait for a connection, above which calls are turned away, as the API turns its callers away. */
 /** Batches are of an older protocol; one counts as one request. */
 const batchMax = 32;
 /** Of a message, or of all of a batch: the SDK's schemas take some microseconds for each member, more than once. */
