@@ -4,6 +4,7 @@
 import { lstat, mkdir, readdir, readFile, realpath, rename, writeFile, chmod } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path/posix';
 import { sha256 } from '../../base/hash.ts';
+import { MachineLack } from '../../base/machine-lack.ts';
 import { Fault } from '../../domain/fault.ts';
 import { removeTree } from '../../base/remove-tree.ts';
 import type { SandboxSpec } from './types.ts';
@@ -21,9 +22,11 @@ const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
 
 /** As of a device that has gone: whoever lost it gets it back, or makes it. */
 const lost = (directory: string): Error =>
-  Object.assign(new Error(`${directory} is not there any more: has the disk of the data directory gone?`), {
-    code: 'ENODEV',
-  });
+  new MachineLack(
+    'ENODEV',
+    'the daemon’s data directory is not there any more: has its disk gone?',
+    new Error(`${directory} is not there`),
+  );
 
 export interface PlacedMount {
   /** Normalized. */
