@@ -47,6 +47,8 @@ describe('events of several projects that wait to be recorded', () => {
 
   it('are recorded in turn: one goes with the next batch whatever waits before it', async () => {
     const heard: string[] = [];
+    // Both connections are there: one that is being opened has its batch wait for that.
+    await Promise.all([db.query('select pg_sleep(0.3)'), db.query('select pg_sleep(0.3)')]);
     const all = Array.from({ length: 2_000 }, () => record(busy, heard));
     all.push(record(other, heard));
     await Promise.all(all);
