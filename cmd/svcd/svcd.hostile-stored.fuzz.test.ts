@@ -86,6 +86,40 @@ describe('a session with hundreds of bindings, each with large notes', () => {
   });
 });
 
+describe('hundreds of claims with large notes that wait for whoever takes a slot', () => {
+  const many = howMany(600, 3_000);
+
+  it('pass to the session that an event starts', async () => {
+    const triggers = [hook('fill', { kind: 'deliver', onUnmatched: 'spawn' })];
+    const path = (await applyAgents(daemon.api, { filler: { concurrency: 1, replace: 'auto', triggers } }))['fill'];
+    const failed = await started('filler');
+    // As its end leaves it; the platform fills its slot again, but not now.
+    await sql(
+      `with ended as (
+         update svc.sessions set state = 'failed', ended_at = now() + interval '1 hour' where id = $1::uuid returning *
+       ), claims as (delete from svc.session_claims where session_id in (select id from ended))
+       insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, state, lifecycle, continuity,
+           context, event_context, created_at, updated_at)
+       select gen_random_uuid(), s.project_id, s.agent_id, s.agent, null, 'codehost.pull_request', 'o/f#' || n, 'active', 'manual',
+           'agent', notes, jsonb_build_object('updated', notes), now(), now()
+         from ended s, generate_series(1, $2::int) n, jsonb_build_object('notes', repeat('n', 65000)) notes`,
+      failed,
+      many,
+    );
+    await isWithin('claims, to an heir', async () => {
+      await post(daemon.url, path ?? '', { a: 1 });
+      await settled(daemon.database.db);
+    });
+    const [heir] = await sql<{ id: string }>(`select id from svc.sessions where agent = 'filler' and live`);
+    const told = `select session_id::text as what, count(*)::int from svc.bindings where agent = 'filler' and state = 'active' group by 1
+      union all select key, count(*)::int from svc.events where target_key = $1::text group by key`;
+    assert.deepEqual(await sql(told, heir?.id), [
+      { what: heir?.id, count: many },
+      { what: 'svc.session.binding.updated', count: many },
+    ]);
+  });
+});
+
 describe('messages by the hundred megabytes', () => {
   const all = Array.from({ length: 300 }, (_, at) => at + 1);
   const spec = (initialPrompt: string): object => ({

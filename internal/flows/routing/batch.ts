@@ -133,7 +133,7 @@ export async function routeBatch(
       receivedMs,
       status: plan.settled[at]?.status ?? 'failed',
     })),
-    more: !isAll || plan.transitions.length > 0,
+    more: !isAll || plan.transitions.length + plan.inherited.size > 0,
   };
 }
 

@@ -359,9 +359,13 @@ class DecisionApplier {
 
   /** What a session held that failed in its slot passes to the one that has the slot now, but for what was taken over or released. */
   inherit(): void {
-    for (const [agentId, sessionId] of this.#heirs)
-      for (const claim of waitingOf(this.#context.state, agentId))
+    const { state, plan } = this.#context;
+    for (const [agentId, sessionId] of this.#heirs) {
+      for (const claim of waitingOf(state, agentId))
         this.#become('updated', { ...claim, sessionId }, claim.eventContext?.updated ?? null);
+      // No event of this batch meets the others, of which there may be thousands.
+      if (state.waiting.delete(agentId)) plan.inherited.set(agentId, { sessionId, depth: this.#event.depth + 1 });
+    }
   }
 
   #release(agentId: string, target: Target, eventContext: JsonObject | null): void {

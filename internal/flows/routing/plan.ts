@@ -30,7 +30,7 @@ import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
-import { recordTransitions, type Transition } from '../sessions/sessions.ts';
+import { type ClaimHeir, passWaiting, recordTransitions, type Transition } from '../sessions/sessions.ts';
 
 export interface Plan {
   /** Sessions and messages that are written already. */
@@ -47,6 +47,8 @@ export interface Plan {
   readonly madeBindings: Map<string, Binding>;
   readonly movedBindings: Map<string, Binding>;
   readonly transitions: Transition[];
+  /** By agent: who gets those of its claims that wait for a holder and are not among the moved. */
+  readonly inherited: Map<string, ClaimHeir>;
   readonly ties: AttributionInsert[];
   /** Decisions that made no session. */
   readonly routes: RouteInsert[];
@@ -63,6 +65,7 @@ export const emptyPlan = (): Plan => ({
   madeBindings: new Map(),
   movedBindings: new Map(),
   transitions: [],
+  inherited: new Map(),
   ties: [],
   routes: [],
   settled: [],
@@ -77,7 +80,7 @@ export const isFull = (plan: Plan): boolean => plan.textSize >= textSizeMax;
 
 /** Whether it says no more than what is true of single events and sessions: nothing that is a project's. */
 export const isPlain = (plan: Plan): boolean =>
-  plan.madeBindings.size + plan.movedBindings.size === 0 &&
+  plan.madeBindings.size + plan.movedBindings.size + plan.inherited.size === 0 &&
   plan.transitions.length + plan.ties.length + plan.checks.length === 0;
 
 /** Adds what a plain plan says to another one. */
@@ -159,6 +162,7 @@ export async function writePlan(
   await updateBindings(tx, [...plan.movedBindings.values()], now);
   await insertBindings(tx, [...plan.madeBindings.values()], now);
   await recordTransitions(ctx, tx, plan.transitions, now);
+  await passWaiting(ctx, tx, plan.inherited);
   await insertTies(tx, tx.projectId, plan.ties, now);
   failpoint('route.bindings-written');
   await insertRoutes(tx, plan.routes);

@@ -3,7 +3,7 @@
 // is read when it is asked for; the lock keeps it true.
 
 import type { Sql } from '../../adapters/store/store.ts';
-import { type Binding, waitingClaims } from '../../adapters/store/routing/bindings.ts';
+import { agentsWithWaiting, type Binding } from '../../adapters/store/routing/bindings.ts';
 import { bindingsOn, liveSessionsOf, type LiveSession, liveSessionsOn } from '../../adapters/store/routing/routing.ts';
 import { slotsOf } from '../../adapters/store/sessions/slots.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
@@ -20,8 +20,8 @@ interface AttributedSession extends LiveSession {
 export interface RoutingState {
   /** Active bindings by agent and target. */
   readonly bindings: Map<string, Binding>;
-  /** Ids of those that were ever among them: what has become of one since is not read again. */
-  readonly known: Set<string>;
+  /** Agents that have claims which wait for a holder: of these, those on targets of no event of the batch are not read. */
+  readonly waiting: Set<string>;
   /** By target: the agents that have one there. */
   readonly bound: Map<string, Set<string>>;
   /** By target: live sessions that claim or are tied to it. */
@@ -42,7 +42,7 @@ export const holdingText = (agentId: string, target: Target): string => `${agent
 /** A state in which nothing stands on any target. What is known of agents is shared with another project's state. */
 export const stateBeside = (other?: RoutingState): RoutingState => ({
   bindings: other?.bindings ?? new Map(),
-  known: other?.known ?? new Set(),
+  waiting: other?.waiting ?? new Set(),
   bound: new Map(),
   attributed: new Map(),
   slots: other?.slots ?? new Map(),
@@ -68,7 +68,6 @@ export function hold(state: RoutingState, binding: Binding): void {
   const agents = state.bound.get(place) ?? new Set();
   state.bound.set(place, agents);
   const key = holdingText(binding.agentId, binding.target);
-  state.known.add(binding.id);
   if (binding.state === 'active') {
     agents.add(binding.agentId);
     state.bindings.set(key, binding);
@@ -88,7 +87,7 @@ export function addAttribution(state: RoutingState, target: Target, tied: Attrib
   return true;
 }
 
-/** Claims of an agent that wait for a holder, as far as they are known: of one whose slot a failed session has left, all. */
+/** Claims of an agent that wait for a holder, on targets of the batch. */
 export const waitingOf = (state: RoutingState, agentId: string): Binding[] =>
   [...state.bindings.values()].filter((one) => one.agentId === agentId && one.sessionId === null);
 
@@ -154,7 +153,7 @@ export async function load(state: RoutingState, tx: Sql, triggers: Iterable<Aski
       if (failedId !== null) state.failed.set(agentId, { id: failedId, threads });
     }
     const left = [...held].filter(([, { failedId }]) => failedId !== null).map(([agentId]) => agentId);
-    for (const claim of await waitingClaims(tx, left)) if (!state.known.has(claim.id)) hold(state, claim);
+    for (const agentId of await agentsWithWaiting(tx, left)) state.waiting.add(agentId);
   }
   if (live.size > 0) {
     for (const agentId of live) state.live.set(agentId, []);

@@ -78,12 +78,29 @@ export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: 
   await passMessages(tx, left, now);
   await insertMessages(tx, starts, now);
   const agents = filling.filter(({ id }) => heirIds.has(id));
-  const heirOf = new Map(agents.map(({ id, agentId }) => [agentId, id]));
+  await passWaiting(ctx, tx, new Map(agents.map(({ id, agentId }) => [agentId, { sessionId: id, depth: 0 }])));
+}
+
+/** Who gets an agent's claims that wait for a holder, and how many events of bindings came before those that tell of it. */
+export interface ClaimHeir {
+  readonly sessionId: string;
+  readonly depth: number;
+}
+
+/** Passes the claims of agents that wait for a holder to these, by agent, each with its event. */
+export async function passWaiting(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  heirs: ReadonlyMap<string, ClaimHeir>,
+): Promise<void> {
   await moveAll(
     ctx,
     tx,
-    (at) => nextWaiting(tx, [...heirOf.keys()], at),
-    (claim) => passTo(claim, heirOf.get(claim.agentId) ?? ''),
+    (at) => nextWaiting(tx, [...heirs.keys()], at),
+    (claim) => {
+      const { sessionId, depth } = heirs.get(claim.agentId) as ClaimHeir;
+      return passTo(claim, sessionId, depth);
+    },
   );
 }
 
@@ -231,9 +248,9 @@ export async function takeOver(
   await insertNotices(tx, [{ sessionId, text: `The session is replaced by ${successor.id}: ${reason}` }], now);
 }
 
-const passTo = (binding: Binding, sessionId: string): Move => ({
+const passTo = (binding: Binding, sessionId: string, depth = 0): Move => ({
   binding: { ...binding, sessionId },
-  told: { kind: 'updated', eventContext: binding.eventContext?.updated ?? null, depth: 0 },
+  told: { kind: 'updated', eventContext: binding.eventContext?.updated ?? null, depth },
 });
 
 interface BindRequest {

@@ -43,10 +43,12 @@ export {
 export { archiveOrphans } from './orphans.ts';
 export {
   bindSession,
+  type ClaimHeir,
   createSessions,
   deliver,
   endSession,
   type NewSession,
+  passWaiting,
   requireLive,
   takeOver,
   unbindSession,

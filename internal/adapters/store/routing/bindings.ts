@@ -128,16 +128,16 @@ export async function hasHeld(tx: RoutingTx, sessionId: string): Promise<boolean
   return rows.length > 0;
 }
 
-/** Claims of these agents that wait for a holder, in the order in which they were made. */
-export async function waitingClaims(sql: Sql, agentIds: readonly string[]): Promise<Binding[]> {
+/** Those of these agents that have claims which wait for a holder. */
+export async function agentsWithWaiting(sql: Sql, agentIds: readonly string[]): Promise<string[]> {
   if (agentIds.length === 0) return [];
-  const { rows } = await sql.query<Binding>(
-    `select ${selected} from svc.bindings
-      where agent_id = any($1::uuid[]) and session_id is null and state = 'active' order by id`,
+  const { rows } = await sql.query<{ id: string }>(
+    `select a.id from unnest($1::uuid[]) as a (id)
+      where exists (select from svc.bindings b where b.agent_id = a.id and b.session_id is null and b.state = 'active')`,
     [agentIds],
-    'waiting-claims',
+    'agents-with-waiting',
   );
-  return rows;
+  return rows.map(({ id }) => id);
 }
 
 const columns = `(id uuid, agent_id uuid, agent text, session_id uuid, target_type text, target_key text, state text,
