@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCutProxy } from '../../internal/base/testkit/cut-proxy.ts';
 import { embeddedPid, startTestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { isWithin } from '../../internal/base/testkit/parsing.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 const runnable = { harness: 'harness-a', environment: { name: 'default', image: { kind: 'preset', name: 'base' } } };
@@ -236,7 +237,7 @@ test('a daemon whose database says nothing, or holds it up, stops before it woul
       isStopped = true;
       await daemon.stop();
       const ms = Math.round(performance.now() - begun);
-      assert.ok(ms < 20_000, `${how}: stopped after ${ms} ms`);
+      assert.ok(isWithin(ms, 20_000), `${how}: stopped after ${ms} ms`);
     } finally {
       released.resolve();
       await locking;

@@ -5,6 +5,14 @@ const document = JSON.stringify(
   Array.from({ length: 40_000 }, (_, n) => ({ n, path: `.svc/agents/a-${n}.yaml`, text: 'words '.repeat(24) })),
 );
 
+/**
+ * Whether something that took `ms` took at most `mostMs`, or as many times that as this machine, with what else it does now, takes
+ * longer to parse and write a document than the core on which bounds are asked.
+ */
+export function isWithin(ms: number, mostMs: number): boolean {
+  return ms < mostMs || ms < (mostMs * median([0, 1, 2, 3, 4].map(timed))) / askedParsingMs;
+}
+
 /** What `parsingMs` gives on the core on which the bounds were asked. */
 const askedParsingMs = 33;
 
@@ -18,6 +26,14 @@ export function parsingMs(): number {
 
 /** How many times as long as on that core something takes on this one now; 1 on a quicker one. */
 export function slowness(): number {
-  const [, , median = 0] = [0, 1, 2, 3, 4].map(parsingMs).toSorted((a, b) => a - b);
-  return Math.max(1, median / askedParsingMs);
+  return Math.max(1, median([0, 1, 2, 3, 4].map(parsingMs)) / askedParsingMs);
 }
+
+/** Milliseconds of the clock in which the same is done. */
+function timed(): number {
+  const begun = performance.now();
+  parsingMs();
+  return performance.now() - begun;
+}
+
+const median = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0;

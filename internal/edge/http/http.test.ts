@@ -272,7 +272,7 @@ describe('the HTTP server', () => {
     await assert.rejects(fetch(`${own.url}/healthz`));
   });
 
-  it('lets go of who asks and does not read, streams and large answers, and of nobody who waits for an answer', async () => {
+  it('lets go of who asks and does not read, streams and large answers, and of nobody who waits for an answer', async (t) => {
     const more = (path: string, handle: () => Promise<Answer>): Route =>
       defineRoute({ ...none, method: 'GET', path, stream: path === '/t/much', handle });
     async function* much(): AsyncGenerator<SseEvent> {
@@ -288,8 +288,9 @@ describe('the HTTP server', () => {
       listen: { host: '127.0.0.1', port: 0 },
       unreadMs: 300,
     });
+    t.after(() => own.stop());
     const ask = async (path: string): Promise<Socket> => {
-      const socket = connect(Number(new URL(own.url).port), '127.0.0.1');
+      const socket = connect(Number(new URL(own.url).port), '127.0.0.1').unref();
       socket.on('error', () => undefined).pause();
       socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`);
       await once(socket, 'connect');
@@ -304,7 +305,6 @@ describe('the HTTP server', () => {
       if (!socket.destroyed) await once(socket, 'close');
       assert.ok(left < 25_000_000, String(left));
     }
-    await own.stop();
   });
 
   it('says why it is not ready', async () => {
