@@ -11,3 +11,20 @@ export function bordersOf(length: number, unitAt: (at: number) => number): Uint3
   }
   return borders;
 }
+
+/** Of what is looked for: up to so many, the runtime's own search is linear enough. */
+const shortChars = 64;
+
+/** What `text.includes(what)` says, which compares on and on where the two repeat themselves: for minutes in the text of a delivery. */
+export function contains(text: string, what: string): boolean {
+  if (!text.includes(what.slice(0, shortChars))) return false;
+  if (what.length <= shortChars) return true;
+  const borders = bordersOf(what.length, (at) => what.charCodeAt(at));
+  for (let at = 0, matched = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at);
+    while (matched > 0 && what.charCodeAt(matched) !== unit) matched = borders[matched - 1] as number;
+    if (what.charCodeAt(matched) === unit) matched += 1;
+    if (matched === what.length) return true;
+  }
+  return false;
+}

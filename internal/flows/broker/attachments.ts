@@ -6,6 +6,7 @@ import { eventById } from '../../adapters/store/events/event-reads.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { eventsOfSession, knowsAddress, noteAddresses } from '../../adapters/store/outbox/drafts.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { contains } from '../../base/borders.ts';
 import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
@@ -46,7 +47,7 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
     const event = await eventById(ctx.db, caller.project.id, id);
     // What is stored is the text of the payload; null where its body is gone with its partition.
     const payload = event === undefined ? null : routedPayload(event);
-    for await (const one of addressesIn(payload, (text) => text.includes(address))) if (one === address) return true;
+    for await (const one of addressesIn(payload, (text) => contains(text, address))) if (one === address) return true;
   }
   return false;
 }

@@ -4,6 +4,7 @@
 import { eventById } from '../../adapters/store/events/event-reads.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { contains } from '../../base/borders.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -82,7 +83,7 @@ async function scan(room: ChatRoom, query: string, limit: number): Promise<JsonO
     const result = await room.read('conversations.history', { ...next, limit: scanned.page });
     const rows = listAt(result['messages']).map(objectAt);
     seen += Math.max(rows.length, 1);
-    const hits = rows.filter((row) => words.every((word) => (textAt(row['text']) ?? '').toLowerCase().includes(word)));
+    const hits = rows.filter((row) => words.every((word) => contains((textAt(row['text']) ?? '').toLowerCase(), word)));
     found.push(...hits.map((row) => ({ ...messageOf(row, botUserId), channelId: next.channel })));
     const cursor = textAt(objectAt(result['response_metadata'])['next_cursor']) ?? '';
     if (cursor !== '') queue.push({ channel: next.channel, cursor });
