@@ -18,6 +18,7 @@ import { canonicalJson, type Json } from '../../internal/domain/json.ts';
 import { createLimiter } from '../../internal/base/concurrency.ts';
 import type { CatalogPorts, SealingPorts, SyncPorts, TokenPorts } from '../../internal/flows/ports.ts';
 import { createCompiledAnswers } from '../../internal/flows/compiled.ts';
+import { LargeReads } from '../../internal/flows/large-reads.ts';
 import { sha256 } from '../../internal/base/hash.ts';
 
 /** Reads of sources at a time: in all, and of one server. They wait more than they work. */
@@ -72,11 +73,12 @@ function syncPorts(
   return {
     resyncSeconds,
     limited: createLimiter(reads.total, reads.host),
+    largeReads: new LargeReads(),
     applying: createLimiter(applies.total, applies.project),
     readSeconds,
     folders,
     openSource: openRepositoriesWith(shared),
-    probe: (url, credentials) => probeRepository(url, { ...shared, ...(credentials && { credentials }) }),
+    probe: (url, options) => probeRepository(url, { ...shared, ...options }),
     compile: compiler.withCatalog(catalog),
     warmCompiler: compiler.warm,
     compiled: createCompiledAnswers(),

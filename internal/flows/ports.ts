@@ -26,6 +26,7 @@ import type { Fault } from '../domain/fault.ts';
 import type { ProjectRef } from '../domain/project.ts';
 import type { CheckDeadline, ModelSpec, AgentSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
+import type { LargeReads } from './large-reads.ts';
 import type { Limiter } from '../base/concurrency.ts';
 
 export interface SourceOptions {
@@ -35,6 +36,8 @@ export interface SourceOptions {
   readonly reader: string;
   /** Rejects for a path of this machine that may not be read. */
   readonly within?: (path: string) => Promise<void>;
+  /** Hears of bytes that a read is about to hold; what it throws ends the read. */
+  readonly taking?: (bytes: number) => void;
 }
 
 /** What models, presets and tools there are: the configured catalog. */
@@ -65,7 +68,10 @@ export interface TokenPorts {
 export interface SyncPorts {
   openSource(target: RepoTarget, options: SourceOptions): RepoSource;
   /** What a server supports; throws `RepoCondition` where it cannot be asked. */
-  probe(url: string, credentials: Credentials | undefined): Promise<ProbeReport>;
+  probe(
+    url: string,
+    options: { readonly credentials?: Credentials; readonly taking: (bytes: number) => void },
+  ): Promise<ProbeReport>;
   /** Compiles in a worker, within its time limit; never throws for what an author wrote. `projectId`: whose it is. */
   compile(
     input: Pick<CompileInput, 'bundle' | 'root' | 'context' | 'templates' | 'origins'>,
@@ -87,6 +93,8 @@ export interface SyncPorts {
   readonly listedSlugs?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
   /** Runs a read of a source when there is room: in this process, and at the source's host. */
   readonly limited: Limiter;
+  /** What syncs hold of what they have read. */
+  readonly largeReads: LargeReads;
   /** Runs an apply when there is room: in this process, and for the project. */
   readonly applying: Limiter;
   /** One read of a source has so many seconds in all. */

@@ -339,6 +339,10 @@ export class CommitRead {
   async #stored(oids: readonly string[]): Promise<Map<string, Buffer>> {
     const held = new Map<string, Buffer>();
     if (this.#open.blobs === undefined || oids.length === 0) return held;
+    if (this.#open.taking !== undefined) {
+      const sizes = new Map((this.#prior?.entries ?? []).map(({ oid, size }) => [oid, size]));
+      this.#open.taking(oids.reduce((sum, oid) => sum + (sizes.get(oid) ?? 0), 0));
+    }
     for (const [oid, bytes] of await this.#open.blobs.get(oids)) {
       const blob = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       if (gitId('blob', blob) === oid) held.set(oid, blob);

@@ -8,7 +8,7 @@ import type { GitObject } from './objects.ts';
 import { badPack } from './pack-reader.ts';
 import { type Capabilities, type FetchRequest, GitServerError, sha256Repository } from './protocol.ts';
 import { SpoolPack } from './spool-pack.ts';
-import { type HostCache, type HostFacts, RepoCondition, type RepoCaps } from './types.ts';
+import { type HostCache, type HostFacts, RepoCondition, type RepoCaps, type Taking } from './types.ts';
 import type { GitWire } from './http.ts';
 
 const rememberMs = 24 * 60 * 60 * 1000;
@@ -20,6 +20,7 @@ export interface FetchStrategyOptions {
   readonly caps: RepoCaps;
   readonly hosts: HostCache;
   readonly spoolDir: string | undefined;
+  readonly taking: Taking | undefined;
   readonly now: () => Date;
 }
 
@@ -206,14 +207,12 @@ export class FetchStrategies {
     chunks: AsyncIterable<Buffer>,
     signal: AbortSignal,
   ): Promise<CommitObjects> {
-    const { wire, caps } = this.#options;
-    const pack = await SpoolPack.take(chunks, this.#options.spoolDir ?? tmpdir(), caps, signal).catch(
-      (error: unknown) => {
-        if (via === 'spool' && error instanceof RepoCondition && error.condition === 'too-large')
-          throw lacksFilter(caps, error);
-        throw error;
-      },
-    );
+    const { wire, caps, taking, spoolDir = tmpdir() } = this.#options;
+    const pack = await SpoolPack.take(chunks, spoolDir, caps, signal, taking).catch((error: unknown) => {
+      if (via === 'spool' && error instanceof RepoCondition && error.condition === 'too-large')
+        throw lacksFilter(caps, error);
+      throw error;
+    });
     try {
       const commit = commitOf(await pack.small(oid), oid);
       return {

@@ -66,6 +66,7 @@ export class FolderSource implements RepoSource {
   readonly #signed: boolean;
   readonly #within: OpenOptions['within'];
   readonly #reader: string | undefined;
+  readonly #taking: OpenOptions['taking'];
 
   constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
     this.#path = target.path;
@@ -74,6 +75,7 @@ export class FolderSource implements RepoSource {
     this.#caps = { ...defaultCaps, ...options.caps };
     this.#within = options.within;
     this.#reader = options.reader;
+    this.#taking = options.taking;
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
@@ -141,7 +143,7 @@ export class FolderSource implements RepoSource {
     const place = await realDirectory(this.#path);
     // A link that was changed in between leads nowhere else.
     await this.#within?.(place);
-    const reader = new FolderReader(place, this.#root, this.#caps, signal);
+    const reader = new FolderReader(place, this.#root, this.#caps, signal, this.#taking);
     const hasSvc = await reader.readSvc();
     for (const path of wanted) await reader.readOutside(path);
     const files = [...reader.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
@@ -161,14 +163,22 @@ class FolderReader {
   readonly #root: string;
   readonly #caps: RepoCaps;
   readonly #signal: AbortSignal | undefined;
+  readonly #taking: OpenOptions['taking'];
   #bytes = 0;
   #dirs = 0;
 
-  constructor(base: string, root: string, caps: RepoCaps, signal: AbortSignal | undefined) {
+  constructor(
+    base: string,
+    root: string,
+    caps: RepoCaps,
+    signal: AbortSignal | undefined,
+    taking: OpenOptions['taking'],
+  ) {
     this.#base = base;
     this.#root = root;
     this.#caps = caps;
     this.#signal = signal;
+    this.#taking = taking;
   }
 
   /** True where there is a `.svc/` directory. */
@@ -302,6 +312,7 @@ class FolderReader {
       this.#bytes += bytes.length;
       if (this.#bytes > this.#caps.totalBytes)
         throw tooLarge('the files read have more bytes together', this.#caps.totalBytes);
+      this.#taking?.(bytes.length);
       this.#keep({ path, kind: 'file', oid: gitId('blob', bytes), bytes });
     } finally {
       await handle.close();

@@ -10,7 +10,7 @@ import { beginningOf, chunksOf } from './answer-body.ts';
 import { type Credentials, type NetworkSettings, type RepoCaps, RepoCondition, tooLarge } from './types.ts';
 import type { GitObject } from './objects.ts';
 import { inPieces, PackBytes } from './pack-bytes.ts';
-import { type BaseLookup, readPack } from './pack-reader.ts';
+import { type BaseLookup, type PackLimits, readPack } from './pack-reader.ts';
 import { whyUnreachable } from './why-unreachable.ts';
 import {
   type Capabilities,
@@ -304,10 +304,10 @@ function unreachable(why: string, cause?: unknown): RepoCondition {
 /** Which refs, which objects: what a version-2 server is asked in a single request each. */
 export class GitWire {
   readonly http: GitHttp;
-  readonly #caps: RepoCaps;
+  readonly #caps: RepoCaps & PackLimits;
   #discovered: 1 | 2 | null = null;
 
-  constructor(http: GitHttp, caps: RepoCaps) {
+  constructor(http: GitHttp, caps: RepoCaps & PackLimits) {
     this.http = http;
     this.#caps = caps;
   }
@@ -335,7 +335,10 @@ export class GitWire {
   ): Promise<Map<string, GitObject>> {
     const limit = more.packBytes ?? this.#caps.packBytes;
     const pack = new PackBytes();
-    for await (const piece of this.pack(request, signal, limit)) pack.add(piece);
+    for await (const piece of this.pack(request, signal, limit)) {
+      this.#caps.taking?.(piece.length);
+      pack.add(piece);
+    }
     return readPack(pack, this.#caps, more.lookup);
   }
 

@@ -127,6 +127,7 @@ export class LocalSource implements RepoSource {
         const blobs = new Map<string, Buffer | null>();
         for (const wanted of oids) {
           const bytes = await readNeeded(at, wanted, cache);
+          if (bytes.length <= caps.fileBytes) this.#options.taking?.(bytes.length);
           blobs.set(wanted, bytes.length > caps.fileBytes ? null : bytes);
         }
         return blobs;

@@ -12,6 +12,8 @@ const noBase = -1;
 const baseById = -2;
 
 export class PackIndex {
+  /** What an entry takes of memory, its slots with it. */
+  static readonly entryBytes = 60;
   readonly count: number;
   readonly #offsets: Float64Array;
   /** Bytes of the header of each. */

@@ -8,7 +8,7 @@ import { gitId } from '../../base/hash.ts';
 import type { GitObject, ObjectType } from './objects.ts';
 import { PackBytes } from './pack-bytes.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
-import { RepoCondition, tooLarge } from './types.ts';
+import { RepoCondition, type Taking, tooLarge } from './types.ts';
 
 export interface PackLimits {
   readonly objects: number;
@@ -18,6 +18,8 @@ export interface PackLimits {
   /** Sum of all that is inflated or built. */
   readonly totalBytes: number;
   readonly deltaDepth: number;
+  /** Hears of what is about to be inflated or built. */
+  readonly taking?: Taking | undefined;
 }
 
 /** Objects that a thin pack builds upon and does not hold. */
@@ -183,6 +185,7 @@ class Resolver {
   spend(bytes: number): boolean {
     this.#spent += bytes;
     if (this.#spent > this.#limits.totalBytes) throw tooLarge('the pack inflates to more', this.#limits.totalBytes);
+    this.#limits.taking?.(bytes);
     // Small objects cost by their number: a hundred of them some milliseconds.
     this.#sinceTurn += bytes + (16 << 10);
     if (this.#sinceTurn < 2 << 20) return false;

@@ -40,12 +40,14 @@ export class RemoteSource implements RepoSource {
     this.#target = { ...target, root: normalRoot(target.root) };
     this.#options = options;
     const caps = { ...defaultCaps, ...options.caps };
-    this.wire = new GitWire(new GitHttp(parseRepoUrl(target.url, allowHttp), network, options.credentials), caps);
+    const http = new GitHttp(parseRepoUrl(target.url, allowHttp), network, options.credentials);
+    this.wire = new GitWire(http, { ...caps, taking: options.taking });
     this.ladder = new FetchStrategies({
       wire: this.wire,
       caps,
       hosts: options.hostCache ?? defaultHosts,
       spoolDir: options.spoolDir,
+      taking: options.taking,
       now: options.now,
     });
   }

@@ -14,7 +14,7 @@ import type { GitObject, ObjectType } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
 import { PackIndex } from './pack-index.ts';
 import { badPack, type EntryHeader, entryHeader, inflateEntry, packObjectCount, sizeLimit } from './pack-reader.ts';
-import { type RepoCaps, tooLarge } from './types.ts';
+import { type RepoCaps, type Taking, tooLarge } from './types.ts';
 
 const windowBytes = 1 << 20;
 const headBytes = 64;
@@ -26,6 +26,8 @@ const turnBytes = 4 << 20;
 const recent = { bytes: 16 << 20, eachBytes: 256 << 10, overheadBytes: 256 } as const;
 /** Times that deltas are gone through, for those whose base comes behind them in the pack and is named by its id. */
 const passesMax = 50;
+/** Bytes on the disk for each that is counted as held: of both there is no more than there is. */
+const diskBytes = 32;
 
 export class SpoolPack {
   readonly #file: FileHandle;
@@ -41,12 +43,14 @@ export class SpoolPack {
     sizeCalculation: ({ length }) => length + recent.overheadBytes,
   });
   readonly #signal: AbortSignal;
+  readonly #taking: Taking | undefined;
 
-  private constructor(file: FileHandle, caps: RepoCaps, signal: AbortSignal, index: PackIndex) {
+  private constructor(file: FileHandle, caps: RepoCaps, signal: AbortSignal, index: PackIndex, taking?: Taking) {
     this.#file = file;
     this.#caps = caps;
     this.#signal = signal;
     this.#index = index;
+    this.#taking = taking;
   }
 
   /**
@@ -58,14 +62,17 @@ export class SpoolPack {
     directory: string,
     caps: RepoCaps,
     signal: AbortSignal,
+    taking?: Taking,
   ): Promise<SpoolPack> {
     const path = join(directory, `svc-spool-${process.pid}-${randomBytes(8).toString('hex')}`);
     const file = await ofMachine(open(path, 'wx+', 0o600));
     try {
       await unlink(path);
-      const { bytes, trailer } = await spool(chunks, file);
+      const { bytes, trailer } = await spool(chunks, file, taking);
       if (bytes < 32) throw badPack('it is too short');
-      return new SpoolPack(file, caps, signal, await scan(file, bytes - 20, trailer, caps, signal));
+      if (!trailer) throw badPack('its checksum does not fit');
+      const index = await scan(file, bytes - 20, caps, signal, taking);
+      return new SpoolPack(file, caps, signal, index, taking);
     } catch (error) {
       await file.close();
       throw error;
@@ -101,6 +108,7 @@ export class SpoolPack {
       const bytes = object === null || object.bytes.length > this.#caps.fileBytes ? null : object.bytes;
       total += bytes?.length ?? 0;
       if (total > this.#caps.totalBytes) throw tooLarge('the files inflate to more', this.#caps.totalBytes);
+      this.#taking?.(bytes?.length ?? 0);
       found.set(oid, bytes);
     }
     return found;
@@ -198,11 +206,16 @@ export class SpoolPack {
   }
 }
 
-async function spool(chunks: AsyncIterable<Buffer>, file: FileHandle): Promise<{ bytes: number; trailer: boolean }> {
+async function spool(
+  chunks: AsyncIterable<Buffer>,
+  file: FileHandle,
+  taking: Taking | undefined,
+): Promise<{ bytes: number; trailer: boolean }> {
   const hash = createHash('sha1');
   let tail = Buffer.alloc(0);
   let bytes = 0;
   for await (const chunk of chunks) {
+    taking?.(chunk.length / diskBytes);
     // A disk that has room for a part of it takes that part, and says so with the next.
     for (let done = 0; done < chunk.length; ) {
       const write = file.write(chunk, done, chunk.length - done, bytes + done);
@@ -232,10 +245,10 @@ async function readAt(file: FileHandle, at: number, length: number): Promise<Buf
 }
 
 /** One pass over the entries: offsets, sizes, types, bases, and the ids of all that is no delta. */
-async function scan(file: FileHandle, end: number, trailer: boolean, caps: RepoCaps, signal: AbortSignal) {
-  if (!trailer) throw badPack('its checksum does not fit');
+async function scan(file: FileHandle, end: number, caps: RepoCaps, signal: AbortSignal, taking: Taking | undefined) {
   const count = packObjectCount(await readAt(file, 0, 12));
   if (count > caps.spoolObjects) throw tooLarge(`the pack holds ${count} objects`, caps.spoolObjects);
+  taking?.(count * PackIndex.entryBytes);
   const index = new PackIndex(count);
   let window: { from: number; bytes: Buffer } = { from: 0, bytes: Buffer.alloc(0) };
   let at = 12;

@@ -141,6 +141,9 @@ export type Credentials = (request: {
   readonly refresh: boolean;
 }) => Promise<{ readonly username?: string; readonly token: string } | null>;
 
+/** Bytes that are about to be held in memory. */
+export type Taking = (bytes: number) => void;
+
 /** What the installation allows and how it goes out. Nothing here comes from the environment by itself. */
 export interface NetworkSettings {
   /** Lets requests reach loopback, private and link-local addresses, and plain http there. Default false. */
@@ -209,6 +212,8 @@ export interface OpenOptions {
   readonly reader?: string;
   /** Rejects for a path of this machine that may not be read, wherever links on it lead; absent: any may. */
   readonly within?: (path: string) => Promise<void>;
+  /** Hears of bytes that a read is about to hold; what it throws ends the read. */
+  readonly taking?: Taking;
   /** Directory for spooled packs (unlinked as soon as they are open); the system's own when absent. */
   readonly spoolDir?: string;
   readonly now: () => Date;

@@ -2,9 +2,11 @@
 // what is read at a time is bounded for each server and each repository, not by the sum of them.
 
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { syncPortsOf } from '../context.ts';
 import { pollTurn, scheduleAll, SyncLane } from './lane.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from './sync-testkit.ts';
 
@@ -152,6 +154,29 @@ describe('servers of git', () => {
     bench.server.fault = () => null;
     assert.equal((await byHand('four', lookerOf(other)))[0], 'unchanged');
     assert.equal(await isPaused(), false);
+  });
+
+  it('a tree of megabytes waits while others hold theirs, read once it is let in, and others of its server are read meanwhile', async () => {
+    const reader = lookerOf(bench.daemon);
+    const { largeReads } = syncPortsOf(bench.daemon.ctx);
+    const begin = async (name: string): Promise<string> => {
+      const { body } = await bench.daemon.api('POST', `P/repositories/${name}/sync`);
+      await pollTurn(reader.ctx, reader.lane);
+      return word(body['reconcileId']);
+    };
+    const never = new AbortController().signal;
+    await Promise.all([largeReads.enter('theirs', never), largeReads.enter('others', never)]);
+    const commit = await (await bench.repository('four')).commit({ '.svc/large': randomBytes(1_500_000) });
+    const large = await begin('four');
+    assert.equal(word((await ended(bench.daemon, await begin('one')))['status']), 'unchanged');
+    const { body } = await bench.daemon.api('GET', `P/reconciles/${large}`);
+    assert.deepEqual([word(body['status']), word(body['commit'])], ['running', commit]);
+    largeReads.leave('theirs');
+    assert.equal(word((await ended(bench.daemon, large))['status']), 'unchanged');
+    largeReads.leave('others');
+    // Of the places all are free again.
+    await Promise.all([largeReads.enter('theirs', never), largeReads.enter('others', never)]);
+    for (const owner of ['theirs', 'others']) largeReads.leave(owner);
   });
 
   it('hundreds are read at a time, each for four repositories and each repository once, and one that answers beside them', async (t) => {

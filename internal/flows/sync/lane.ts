@@ -96,10 +96,10 @@ export class SyncLane {
   /** Servers for which enough waits here. */
   fullHosts(): string[] {
     const counts = new Map<string, number>();
-    for (const {
-      due: { host },
-    } of this.#inHand.values())
-      if (host !== null) counts.set(host, (counts.get(host) ?? 0) + 1);
+    for (const { due, task } of this.#inHand.values()) {
+      const { host } = due;
+      if (host !== null && task?.reader.isAway !== true) counts.set(host, (counts.get(host) ?? 0) + 1);
+    }
     return [...counts].filter(([, count]) => count >= perHostMax).map(([host]) => host);
   }
 

@@ -16,6 +16,7 @@ import { contextOf } from './resolve.ts';
 import type { ApplyResult } from './plan.ts';
 import { remarksOnSlugs } from './slugs.ts';
 import { inSvc, remarksOf, storedFiles, storeRead, type TreeFiles } from './snapshot.ts';
+import type { ReadRoom } from '../large-reads.ts';
 import { createReader, hostOf, openRepository, type SourceReader, sourceKey } from './source.ts';
 
 export interface CommitPlan {
@@ -59,8 +60,10 @@ export async function planCommit(
   const ports = syncPortsOf(ctx);
   const { inputs } = of;
   const context = inputs?.context ?? contextOf(repository, { branch: repository.state.refBranch, connections });
+  const room = ports.largeReads.roomOf(repository.projectId);
   const reader = createReader({
-    source: openRepository(ctx, project, repository),
+    source: openRepository(ctx, project, repository, room),
+    room,
     limited: ports.limited,
     host: hostOf(repository),
     urgent: false,
@@ -69,7 +72,7 @@ export async function planCommit(
     mayBegin: () => undefined,
   });
   try {
-    const stored = await kept(ctx, found, { ...of, context });
+    const stored = await kept(ctx, found, { ...of, room, context });
     if (stored === undefined && inputs !== undefined)
       throw new RepoCondition('stale', `the stored inputs of commit ${of.commit} are gone`);
     let files = stored ?? (await read(ctx, found, reader, of.commit));
@@ -127,6 +130,8 @@ async function kept(
   { repository }: InHand,
   of: {
     readonly commit: string;
+    readonly signal: AbortSignal;
+    readonly room: ReadRoom;
     readonly context: { readonly [name: string]: string };
     readonly inputs?: { readonly snapshotId: string | undefined };
   },
@@ -134,7 +139,8 @@ async function kept(
   const latest = () => snapshotOfCommit(ctx.db, repository.id, of.commit, sourceKey(repository));
   const id = of.inputs === undefined ? await latest() : of.inputs.snapshotId;
   const record = id === undefined ? undefined : await snapshotById(ctx.db, id);
-  return record === undefined ? undefined : storedFiles({ ctx, repository }, record, of.context);
+  const { room, signal } = of;
+  return record === undefined ? undefined : storedFiles({ ctx, repository, room, signal }, record, of.context);
 }
 
 async function read(ctx: FlowContext, { repository }: InHand, reader: SourceReader, commit: string) {

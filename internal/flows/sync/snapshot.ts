@@ -118,7 +118,7 @@ async function recordOf(
 
 /** A stored snapshot with its bytes; undefined where they are gone. */
 export async function storedFiles(
-  { ctx, repository }: Pick<SyncTask, 'ctx' | 'repository'>,
+  { ctx, repository, room, signal }: Pick<SyncTask, 'ctx' | 'repository' | 'room' | 'signal'>,
   record: StoredSnapshot & { readonly id: string },
   context: ToRead['context'],
 ): Promise<TreeFiles | undefined> {
@@ -140,6 +140,10 @@ export async function storedFiles(
   };
   // What they compile into is known: nobody may ask for the files at all.
   if (syncPortsOf(ctx).compiled.find(repository.id, inputsKey(record, context)) !== undefined) return files;
+  await room.hold(
+    record.entries.reduce((sum, { size }) => sum + size, 0),
+    signal,
+  );
   return (await read()) === undefined ? undefined : files;
 }
 

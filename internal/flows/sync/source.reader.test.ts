@@ -4,6 +4,7 @@ import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
 import { createLimiter } from '../../base/concurrency.ts';
 import type { FlowContext } from '../context.ts';
+import { LargeReads } from '../large-reads.ts';
 import { createReader, HostHealth } from './source.ts';
 
 /** A source whose calls never end, whatever their signal says. */
@@ -28,6 +29,7 @@ function readerOf(source: RepoSource, more: { limitMs?: number; signal?: AbortSi
     urgent: false,
     limitMs: 60_000,
     signal: new AbortController().signal,
+    room: new LargeReads().roomOf('p'),
     mayBegin: () => undefined,
     ...more,
   });
@@ -50,7 +52,8 @@ test('the time is one for all calls of a run', async () => {
 test('a read ends at once with the reason of its run, also while it waits for its place', async () => {
   const ending = new AbortController();
   const limited = createLimiter(1, 1);
-  const options = { host: 'h', urgent: false, limitMs: 60_000, signal: ending.signal, mayBegin: () => undefined };
+  const room = new LargeReads().roomOf('p');
+  const options = { host: 'h', urgent: false, limitMs: 60_000, signal: ending.signal, room, mayBegin: () => undefined };
   const source = deafSource();
   const reads = [1, 2].map(() => createReader({ ...options, limited, source }).resolve(null));
   const ended = Promise.allSettled(reads);

@@ -23,6 +23,7 @@ import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
 import { absentSecret, type SecretReader, secretText } from '../sealed.ts';
 import { connectionToken } from './connection-token.ts';
+import type { ReadRoom } from '../large-reads.ts';
 
 /** What a row says is to be read. */
 export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
@@ -42,8 +43,13 @@ export function hostOf(repository: Pick<Repository, 'url'>): string {
   return (repository.url === null ? undefined : URL.parse(repository.url)?.host) ?? 'local';
 }
 
-/** A source of the repository, to be closed by the caller. */
-export function openRepository(ctx: FlowContext, project: ProjectRef, repository: Repository): RepoSource {
+/** A source of the repository, to be closed by the caller. `room`: where what is read of it is counted. */
+export function openRepository(
+  ctx: FlowContext,
+  project: ProjectRef,
+  repository: Repository,
+  room?: ReadRoom,
+): RepoSource {
   const credentials = credentialsOf(ctx, project, repository.auth, { kind: 'repository', name: repository.name });
   const { folders, openSource } = syncPortsOf(ctx);
   return openSource(targetOf(repository), {
@@ -51,6 +57,7 @@ export function openRepository(ctx: FlowContext, project: ProjectRef, repository
     ...{ verify: repository.verify, reader: repository.id },
     ...(credentials !== undefined && { credentials }),
     ...(folders !== undefined && { within: (path) => requireBelow(folders, path) }),
+    ...(room !== undefined && { taking: room.taking }),
   });
 }
 
@@ -86,12 +93,17 @@ export async function probe(
     kind: 'probe',
     name: hostOf({ url: input.url }),
   });
+  const room = ports.largeReads.roomOf(project.id);
+  const options = { taking: room.taking, ...(credentials && { credentials }) };
+  const ask = () => ports.limited(hostOf(input), () => ports.probe(input.url, options));
   try {
-    return await ports.limited(hostOf(input), () => ports.probe(input.url, credentials));
+    return await room.read(ask, new AbortController().signal);
   } catch (error) {
     if (!(error instanceof RepoCondition)) throw error;
     if (error.condition === 'hostile') throw new Fault('invalid', 'invalid-body', `url: ${error.detail}`);
     return { reachable: false, condition: error.condition, detail: error.detail };
+  } finally {
+    room.leave();
   }
 }
 
@@ -219,6 +231,8 @@ export class HostHealth {
 export interface SourceReader {
   resolve(prior: PriorRead | null): Promise<Tip>;
   snapshot(tip: Tip, options: Omit<SnapshotOptions, 'signal'>): Promise<Snapshot>;
+  /** Whether it has asked its server, and neither asks nor is about to. */
+  readonly isAway: boolean;
   close(): Promise<void>;
 }
 
@@ -233,32 +247,43 @@ export interface ReaderOptions {
   readonly limitMs: number;
   /** Ends a read at once, with its reason. */
   readonly signal: AbortSignal;
+  /** What is read is counted there, and held until the reader is closed. */
+  readonly room: ReadRoom;
   /** Says right before a read, when it has its place, that it is not to be: throws. */
   readonly mayBegin: () => void;
 }
 
 /** Whatever the source does with its signal, a call ends when its time is over or the run is ended. */
 export function createReader(options: ReaderOptions): SourceReader {
-  const { source, limited, host, urgent, signal, mayBegin } = options;
+  const { source, limited, host, urgent, signal, room, mayBegin } = options;
   let leftMs = options.limitMs;
-  const read = <T>(call: (deadline: AbortSignal) => Promise<T>): Promise<T> =>
-    limited(
-      host,
-      async () => {
-        mayBegin();
-        const begun = performance.now();
-        try {
-          return await within(call, { signal, limitMs: options.limitMs, leftMs });
-        } finally {
-          leftMs -= performance.now() - begun;
-        }
-      },
-      { urgent, signal },
-    );
+  let isAway = false;
+  const read = async <T>(call: (deadline: AbortSignal) => Promise<T>): Promise<T> => {
+    isAway = false;
+    const act = async (): Promise<T> => {
+      mayBegin();
+      const begun = performance.now();
+      try {
+        return await within(call, { signal, limitMs: options.limitMs, leftMs });
+      } finally {
+        leftMs -= performance.now() - begun;
+      }
+    };
+    return limited(host, act, { urgent, signal }).finally(() => {
+      isAway = true;
+    });
+  };
   return {
-    resolve: (prior) => read((deadline) => source.resolve(deadline, prior)),
-    snapshot: (tip, more) => read((deadline) => source.snapshot(tip, { ...more, signal: deadline })),
-    close: () => source.close(),
+    resolve: (prior) => room.read(() => read((deadline) => source.resolve(deadline, prior)), signal, false),
+    snapshot: (tip, more) =>
+      room.read(() => read((deadline) => source.snapshot(tip, { ...more, signal: deadline })), signal),
+    get isAway() {
+      return isAway;
+    },
+    close: async () => {
+      room.leave();
+      await source.close();
+    },
   };
 }
 

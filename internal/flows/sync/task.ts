@@ -10,6 +10,7 @@ import type { FlowContext, ProjectRef } from '../context.ts';
 import type { CatalogPorts, SyncPorts } from '../ports.ts';
 import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, putDown, takeInHand } from '../in-hand.ts';
 import { createReader, type HostHealth, hostOf, openRepository, type SourceReader } from './source.ts';
+import type { ReadRoom } from '../large-reads.ts';
 import { RunRecord, type RunSubject, type SyncRequest } from './run-record.ts';
 
 /** One sync: what it is about, which stays as it is, and the two things that it works with. */
@@ -31,6 +32,8 @@ export interface SyncTask {
   /** Aborted when the daemon drains. */
   readonly draining: AbortSignal;
   readonly reader: SourceReader;
+  /** What it holds of what it has read, until the reader is closed. */
+  readonly room: ReadRoom;
   readonly run: RunRecord;
 }
 
@@ -63,6 +66,7 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
   const reason = (waiting?.reason ?? options.reason) as WishReason;
   const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
   const host = hostOf(repository);
+  const room = ports.largeReads.roomOf(repository.projectId);
   const isTurn = !options.isAsked && (reason === 'poll' || reason === 'resync');
   return {
     ctx,
@@ -76,8 +80,10 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
     ends,
     signal,
     draining,
+    room,
     reader: createReader({
-      source: openRepository(ctx, project, repository),
+      source: openRepository(ctx, project, repository, room),
+      room,
       limited: ports.limited,
       host,
       urgent: reason === 'manual',
