@@ -29,6 +29,12 @@ export class Turns<L, W extends { readonly lane: L; readonly owner: string }> {
     return { owners: lines.length, own: lines.find((line) => line.owner === owner)?.waiting.length ?? 0 };
   }
 
+  /** Owners of whom more than `most` wait in a lane. */
+  crowdsIn(lane: L, most: number): string[] {
+    const lines = this.#lanes.find((of) => of.lane === lane)?.lines ?? [];
+    return lines.filter(({ waiting }) => waiting.length > most).map(({ owner }) => owner);
+  }
+
   add(one: W): void {
     let lane = this.#lanes.find((of) => of.lane === one.lane);
     if (lane === undefined) this.#lanes.push((lane = { lane: one.lane, lines: [] }));

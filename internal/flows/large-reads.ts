@@ -7,6 +7,8 @@ import { Turns } from '../base/turns.ts';
 const smallBytes = 2 * 1024 * 1024;
 /** Large ones that are held at a time. */
 const largeMax = 2;
+/** Of one project that wait for that; more of its polls are left to other daemons, or for later. */
+const waitingMax = 64;
 
 interface Waiting {
   readonly lane: 'large';
@@ -46,6 +48,11 @@ export class LargeReads {
     signal.addEventListener('abort', give, { once: true });
     this.#turns.add(one);
     await promise.finally(() => signal.removeEventListener('abort', give));
+  }
+
+  /** Projects of which so many wait that no more of theirs are begun by themselves: they would fill the place of everybody's. */
+  crowded(): string[] {
+    return this.#turns.crowdsIn('large', waitingMax - 1);
   }
 
   leave(owner: string): void {

@@ -64,7 +64,16 @@ test('a resync is claimed until it is done: whose daemon is gone, or whose sync 
     by: string,
     ended: { readonly done?: readonly string[]; readonly broken?: readonly string[] } = {},
   ): Promise<string | undefined> => {
-    const options = { daemonId: by, limit: 9, resyncSeconds: 600, spread: 0, full: [], done: [], broken: [] };
+    const options = {
+      daemonId: by,
+      limit: 9,
+      resyncSeconds: 600,
+      spread: 0,
+      full: [],
+      crowded: [],
+      done: [],
+      broken: [],
+    };
     return (await claimDue(db, { ...options, ...ended }))[0]?.reason;
   };
   const wish = (reason: 'resync' | 'watch'): Promise<void> => wishSync(db, { repositoryId: id, reason });

@@ -36,7 +36,10 @@ interface DullRead {
   isOpen: boolean;
 }
 
-/** Servers that take every request and never answer one. */
+/** What a server of git begins its answer with. */
+const greeting = '001e# service=git-upload-pack\n';
+
+/** Servers that take every request and come to no end of an answer: without any a read ends after ten seconds. */
 class DullServers {
   /** Every request that they took. */
   readonly reads: DullRead[] = [];
@@ -50,7 +53,13 @@ class DullServers {
         socket.once('data', (head: Buffer) => {
           const read = { port, path: /\/r\d+\.git/.exec(head.toString('latin1'))?.[0] ?? '', isOpen: true };
           this.reads.push(read);
-          socket.once('close', () => (read.isOpen = false));
+          socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/x-git-upload-pack-advertisement\r\n\r\n');
+          let at = 0;
+          const trickle = setInterval(() => socket.write(greeting.charAt(at++)), 5_000);
+          socket.once('close', () => {
+            clearInterval(trickle);
+            read.isOpen = false;
+          });
         });
       }),
     );
@@ -164,6 +173,7 @@ describe('servers of git', () => {
       await pollTurn(reader.ctx, reader.lane);
       return word(body['reconcileId']);
     };
+    const empty = reader.lane.room;
     const never = new AbortController().signal;
     await Promise.all([largeReads.enter('theirs', never), largeReads.enter('others', never)]);
     const commit = await (await bench.repository('four')).commit({ '.svc/large': randomBytes(1_500_000) });
@@ -176,7 +186,19 @@ describe('servers of git', () => {
     largeReads.leave('others');
     // Of the places all are free again.
     await Promise.all([largeReads.enter('theirs', never), largeReads.enter('others', never)]);
+    // Where enough of a project waits, none of its polls is begun, and what is asked for is.
+    const { rows } = await bench.daemon.ctx.db.query('select project_id as "projectId" from svc.repositories limit 1');
+    const { projectId } = rows[0] as { projectId: string };
+    const ending = new AbortController();
+    const waiting = Array.from({ length: 64 }, () => largeReads.enter(projectId, ending.signal));
+    await bench.daemon.ctx.db.query('update svc.repository_polls set next_at = now(), claimed_by = null');
+    assert.equal((await pollTurn(reader.ctx, reader.lane)).begun, 0);
+    assert.equal(word((await ended(bench.daemon, await begin('one')))['status']), 'unchanged');
+    ending.abort(new Error('they are over'));
+    assert.ok((await Promise.allSettled(waiting)).every(({ status }) => status === 'rejected'));
     for (const owner of ['theirs', 'others']) largeReads.leave(owner);
+    assert.ok((await pollTurn(reader.ctx, reader.lane)).begun > 0);
+    await until('the looks', async () => reader.lane.room === empty);
   });
 
   it('hundreds are read at a time, each for four repositories and each repository once, and one that answers beside them', async (t) => {

@@ -271,6 +271,7 @@ export async function pollTurn(
     resyncSeconds: syncPortsOf(ctx).resyncSeconds,
     spread: ctx.runtime.randomBytes(2).readUInt16BE() / 0x1_0000,
     full: lane.fullHosts(),
+    crowded: syncPortsOf(ctx).largeReads.crowded(),
     ...lane.takeDone(),
   });
   for (const one of due) lane.start(one);

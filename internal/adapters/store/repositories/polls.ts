@@ -113,6 +113,8 @@ export interface Claim {
   readonly spread: number;
   /** Servers for which enough waits here: a poll of theirs stays for another daemon, or for later. */
   readonly full: readonly string[];
+  /** Projects for which enough waits here: as with those servers. */
+  readonly crowded: readonly string[];
   /** Repositories that this daemon has done with since its last claim. */
   readonly done: readonly string[];
   /** Those of them whose sync broke off, or could not read: one that was to compare anew still is. */
@@ -127,7 +129,7 @@ export interface Claim {
  * `-infinity` until that is done, so that whoever gets it from a daemon that is gone compares it.
  */
 export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]> {
-  const { daemonId, limit, resyncSeconds, spread, full, done, broken } = claim;
+  const { daemonId, limit, resyncSeconds, spread, full, done, broken, crowded } = claim;
   const next = 'now() + make_interval(secs => $3::float8)';
   const { rows } = await sql.query<DueRepository>(
     `with due as (
@@ -140,7 +142,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
          join svc.projects o on o.id = r.project_id and o.archived_at is null
          left join svc.host_pauses h on h.host = split_part(r.url_key, '/', 1)
         where p.next_at <= now() and (p.claimed_by is null or p.claimed_by = $1::uuid) and not ${syncParked('r.id')}
-          and (p.wanted is not null or (not r.suspended and (r.url_key is null or (
+          and (p.wanted is not null or (not r.suspended and r.project_id <> all($8::uuid[]) and (r.url_key is null or (
             split_part(r.url_key, '/', 1) <> all($5::text[]) and (h.retry_at is null or h.retry_at <= now())))))
         order by p.wanted is null, p.next_at limit $2::int for update of p skip locked),
      given as (
@@ -158,7 +160,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
      returning p.repository_id as id, due.reason,
        due.wanted is not null as "isAsked", due.hint, due.fence, due.host, due.failures as "hostFailures",
        coalesce(due.left_ms, 0) as "hostPausedMs"`,
-    [daemonId, limit, resyncSeconds, spread, full, done, broken],
+    [daemonId, limit, resyncSeconds, spread, full, done, broken, crowded],
     'claim-due',
   );
   return rows;
