@@ -1,7 +1,8 @@
 // Slugs of organizations that are taken: the first step of a page's address is an organization's, or one of these.
 
 const reserved: ReadonlySet<string> = new Set([
-  ...['api', 'assets', 'connections', 'device', 'docs', 'oauth', 'signin', 'signout', 'healthz', 'readyz', 'metrics'],
+  ...['api', 'assets', 'connections', 'device', 'docs', 'oauth', 'schemas', 'signin', 'signout'],
+  ...['healthz', 'readyz', 'metrics'],
 ]);
 
 export const isReservedSlug = (slug: string): boolean => reserved.has(slug);

@@ -174,6 +174,13 @@ describe('the description of the API', () => {
     }
   });
 
+  it('leaves no organization an address that a call has: its pages would not be reached', async () => {
+    for (const slug of new Set(table.map((route) => route.path.split('/')[1] ?? ''))) {
+      const { status, body } = await daemon.api('POST', '/api/v1/orgs', { slug });
+      assert.deepEqual([status, body['code']], [400, 'reserved-slug'], slug);
+    }
+  });
+
   it('is true of what every GET answers', async () => {
     const P = '/api/v1/orgs/alpha/projects/one';
     const firstOf = async (list: string): Promise<string> => {
