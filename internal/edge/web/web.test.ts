@@ -319,6 +319,8 @@ test('every answer of a page has its headers; a wrong address, name or asset is 
     ['/signin/no-role', host, 200],
     [errorPath, host, 200],
     [callback, host, 303],
+    ['/oauth/error', host, 200],
+    ['/oauth/callback?state=none', host, 303],
     ['/device', host, 303],
     ['/default/default/nothing', host, 404],
     ['/assets/0/app.ts', host, 404],

@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FlowContext } from '../../flows/context.ts';
 import { signedIn } from '../../flows/signin/signin.ts';
 import { sessionSees } from '../../flows/tenancy/tenancy.ts';
+import { pageHeaders } from '../../base/net/page-headers.ts';
 import { Fault } from '../../domain/fault.ts';
 import { isLoopback } from '../../domain/loopback.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
@@ -173,42 +174,11 @@ async function page(visit: Visit, path: string, ctx: FlowContext): Promise<void>
 }
 
 // The headers of every page and asset. Script comes from this service alone, and inline there is the import map, whose
-// hash the policy names; nothing frames a page, and no text becomes markup.
-
-const denied = [
-  ...[
-    'accelerometer',
-    'autoplay',
-    'camera',
-    'display-capture',
-    'fullscreen',
-    'geolocation',
-    'gyroscope',
-    'magnetometer',
-  ],
-  ...['microphone', 'midi', 'payment', 'screen-wake-lock', 'usb', 'xr-spatial-tracking'],
-];
-
-export function securityHeaders(assets: Assets, base: URL): { readonly [name: string]: string } {
-  return {
-    'content-security-policy': [
-      "default-src 'none'",
-      `script-src 'self' '${assets.importMapHash}'`,
-      "style-src 'self'",
-      "img-src 'self' data:",
-      "connect-src 'self'",
-      "form-action 'self'",
-      "base-uri 'none'",
-      "frame-ancestors 'none'",
-      "require-trusted-types-for 'script'",
-      "trusted-types 'none'",
-    ].join('; '),
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
-    'cross-origin-opener-policy': 'same-origin',
-    'cross-origin-resource-policy': 'same-origin',
-    'permissions-policy': denied.map((name) => `${name}=()`).join(', '),
-    'cache-control': 'no-store',
-    ...(base.protocol === 'https:' && { 'strict-transport-security': 'max-age=31536000' }),
-  };
-}
+// hash the policy names.
+const securityHeaders = (assets: Assets, base: URL): { readonly [name: string]: string } =>
+  pageHeaders(base, [
+    `script-src 'self' '${assets.importMapHash}'`,
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+  ]);

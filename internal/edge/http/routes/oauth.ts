@@ -6,16 +6,19 @@ import * as api from '../../../../schemas/api/connections.ts';
 import { clientDocumentUrl, redirectUri, takeConsent } from '../../../flows/connections/connections.ts';
 import { signedIn } from '../../../flows/signin/signin.ts';
 import { resolveAccess, TokenFault } from '../../../flows/tenancy/tenancy.ts';
+import { pageHeaders } from '../../../base/net/page-headers.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { bearer } from '../call.ts';
 import { type Call, type Route, serve } from '../route.ts';
 import { sessionCookieOf } from '../session.ts';
 
-const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
 /** As the pages of the console look; it stands in the page, whose policy names its hash. */
 const style =
   ':root{color-scheme:light dark}body{margin:0;font:15px/1.5 system-ui,sans-serif;color:light-dark(#1b1f24,#e6e9ee);background:light-dark(#fff,#14171b)}main{padding:.75rem 1rem 2rem;max-width:32rem;margin:10vh auto 0}h1{font-size:1.4rem;margin:0 0 .75rem}a{color:light-dark(#0b57b8,#82b4ff)}';
 const styleHash = createHash('sha256').update(style).digest('base64');
+/** Of the page and of the ways there. */
+const headersOf = ({ ctx }: Pick<Call, 'ctx'>): { readonly [name: string]: string } =>
+  pageHeaders(new URL(ctx.baseUrl), [`style-src 'sha256-${styleHash}'`]);
 const page = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -67,15 +70,12 @@ export const oauthRoutes: readonly Route[] = [
               ? `connectionOAuth=success&provider=${of(arrival.provider)}`
               : `oauthAttempt=${of(arrival.attemptId)}`
           }`;
-    return { status: 303 as const, headers: { ...headers, location } };
+    return { status: 303 as const, headers: { ...headersOf(call), location } };
   }),
-  serve(api.showConsentError, async () => ({
+  serve(api.showConsentError, async (call) => ({
     status: 200 as const,
     contentType: 'text/html; charset=utf-8',
-    headers: {
-      ...headers,
-      'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-    },
+    headers: headersOf(call),
     body: page,
   })),
   serve(api.clientMetadata, async ({ ctx }) => {
