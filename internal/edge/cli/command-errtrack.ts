@@ -30,7 +30,7 @@ export const connectErrtrack: Handler = async (call) => {
   if (call.flag('replace')) {
     throw refusal(
       'not_implemented',
-      'replacing an error-tracking connection is not implemented',
+      'not_implemented: an error-tracking connection cannot be replaced by another',
       'disconnect the project first (svc connection remove NAME), or select other projects: svc allow errtrack',
     );
   }
