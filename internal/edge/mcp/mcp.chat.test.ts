@@ -107,7 +107,7 @@ describe('chat tools', () => {
     const before = posts();
     const input = { channelId: 'C1', text: 'once', idempotencyKey: 'k1' };
     const first = await call('chat_send', input);
-    assert.deepEqual((await call('chat_send', input)).value, first.value);
+    assert.equal((await call('chat_send', input)).text, first.text);
     assert.match((await call('chat_send', { ...input, text: 'other' })).text, /^idempotency-conflict: /);
     assert.equal(posts(), before + 1);
     for (const fault of ['lost', '500', 'fatal'] as const) {

@@ -82,7 +82,7 @@ export function performSessionWrite(
   });
 }
 
-/** Performs a write; answers as the first call of its key did. Throws Fault with a code of domain/outside.ts. */
+/** Performs a write; answers as the first call of its key did, letter by letter. Throws Fault with a code of domain/outside.ts. */
 export async function performWrite(ctx: FlowContext, write: Write): Promise<Json> {
   const inputHash = sha256Bytes(canonicalJson([write.alias, write.tool, write.input]));
   const { idempotencyKey: key, sessionId } = write;
@@ -135,9 +135,9 @@ async function perform(ctx: FlowContext, write: Write, id: string): Promise<Json
     const { code = null, written } = more;
     const answer = written === undefined ? null : written.answer;
     const of = { id, daemonId: ctx.daemonId, status, code, url: written?.url ?? null, answer };
-    if (!(await settleWrite(ctx.db, of))) {
-      throw outsideFault('outcome-unknown', 'another daemon took this call over; see the calls of the session');
-    }
+    const kept = await settleWrite(ctx.db, of);
+    if (kept !== undefined) return kept.answer;
+    throw outsideFault('outcome-unknown', 'another daemon took this call over; see the calls of the session');
   };
   let isHanded = false;
   const step = stepper(ctx, write, id, () => (isHanded = true));
@@ -156,10 +156,9 @@ async function perform(ctx: FlowContext, write: Write, id: string): Promise<Json
     letGo();
   }
   failpoint('outbox.answered');
-  await settle('done', { written }).catch((error: unknown) => {
+  return settle('done', { written }).catch((error: unknown) => {
     throw isConnectionLoss(error) ? brokenOff(write, error) : error;
   });
-  return written.answer;
 }
 
 /**
@@ -235,6 +234,5 @@ async function lookAgain(ctx: FlowContext, row: CallRow): Promise<Json> {
   const { probe } = row;
   const found = probe?.['last'] === true ? await findStep(ctx, { ...row, probe }) : undefined;
   if (found === undefined) throw unknown();
-  await settleFound(ctx.db, { id: row.id, url: found.url ?? null, answer: found.answer });
-  return found.answer;
+  return settleFound(ctx.db, { id: row.id, url: found.url ?? null, answer: found.answer });
 }

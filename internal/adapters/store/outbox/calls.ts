@@ -135,16 +135,16 @@ export interface Settlement {
   readonly answer: Json | null;
 }
 
-/** False where the row is not this daemon's any more. */
-export async function settleWrite(sql: Sql, of: Settlement): Promise<boolean> {
-  const { rowCount } = await sql.query(
+/** The answer as it is kept, which is what a repeat gets; undefined where the row is not this daemon's any more. */
+export async function settleWrite(sql: Sql, of: Settlement): Promise<{ readonly answer: Json } | undefined> {
+  const { rows } = await sql.query<{ readonly answer: Json }>(
     `with settled as (
        update svc.calls set status = $3::text, code = $4::text, url = $5::text, answer = $6::jsonb, settled_at = now(),
            lease_until = null
-        where id = $1::uuid and daemon_id = $2::uuid and status = 'sending' returning connection_id),
+        where id = $1::uuid and daemon_id = $2::uuid and status = 'sending' returning connection_id, answer),
      counted as (update svc.connections c set failed_calls = c.failed_calls + 1
        from settled s where c.id = s.connection_id and $7::boolean)
-     select from settled`,
+     select answer from settled`,
     [
       of.id,
       of.daemonId,
@@ -156,20 +156,20 @@ export async function settleWrite(sql: Sql, of: Settlement): Promise<boolean> {
     ],
     'settle-write',
   );
-  return rowCount === 1;
+  return rows[0];
 }
 
-/** An unknown outcome that was found to have happened. False where somebody else has said so already. */
+/** An unknown outcome that was found to have happened, with its answer as it is kept; as it is found where somebody else has said so already. */
 export async function settleFound(
   sql: Sql,
   of: { readonly id: string; readonly url: string | null; readonly answer: Json },
-): Promise<boolean> {
-  const { rowCount } = await sql.query(
+): Promise<Json> {
+  const { rows } = await sql.query<{ readonly answer: Json }>(
     `update svc.calls set status = 'done', code = null, url = $2::text, answer = $3::jsonb
-      where id = $1::uuid and status = 'unknown'`,
+      where id = $1::uuid and status = 'unknown' returning answer`,
     [of.id, of.url === null ? null : storable(of.url), storableJson(of.answer)],
   );
-  return rowCount === 1;
+  return rows[0] === undefined ? of.answer : rows[0].answer;
 }
 
 /** A call that reads, or one that was refused before it was anything: it stands as it ended. */
