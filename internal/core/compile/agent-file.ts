@@ -4,7 +4,7 @@
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { SourceDocument } from '../source/source.ts';
 import { tooLarge } from '../source/source.ts';
-import { type Budget, type Cost, weightOf } from './budget.ts';
+import { type Budget, type Cost, triggersWeight, weightOf } from './budget.ts';
 import { type AgentRecord, type Dependency, lostRecord } from './cache.ts';
 import { type AgentDraft, checkAgent } from './check-agent.ts';
 import { envelopeOf } from './envelope.ts';
@@ -109,7 +109,7 @@ function compileDocument(
     root: { kind: 'map', entries: loaded.layer.entries, range: root.range },
     own: root,
   };
-  costs.push({ name, work: weightOf(merged.root) });
+  costs.push({ name, work: weightOf(merged.root) + triggersWeight(merged.root) });
   for (const cost of costs) context.budget.pay(cost);
   // A value in which a variable is left, or that could not be read, has been reported; what it is not besides would
   // only repeat that.

@@ -75,7 +75,7 @@ test('a tree that is too large in all is refused at the same file, with a cache 
         code: 'tree-too-large',
         message: 'The agents up to this file are too large together, with all that they import',
         file: '.svc/agents/a185.yaml',
-        hint: 'Import smaller files, or split the tree into several repositories.',
+        hint: 'Import smaller files, list fewer events in one trigger, or split the tree into several repositories.',
       },
     ],
   );
@@ -127,6 +127,29 @@ test('imports that are too many to merge are told at the one that is too much, a
     found.map(({ severity, line, message, hint }) => [severity, line, message, hint]),
     [['error', 37, 'The imports up to this one are too much to merge', 'Import smaller files, or fewer of them.']],
   );
+});
+
+test('a trigger pays for what it says with each of its events, and what hundreds of agents import with each of them', () => {
+  const listed = (count: number, of: string): string =>
+    repeat(count, (index) => `${index === 0 ? '' : ', '}${of}${index}`);
+  const told = (events: number, values: number): string[] => {
+    const where = `{"$.a": {in: [${listed(values, 'value-')}]}}`;
+    const event = `{events: [${listed(events, 'webhook.x')}], endpoint: e, auth: {kind: none}, routing: {kind: spawn}, where: ${where}}`;
+    return errors(run({ 'agents/a.yaml': agent('a', `triggers: [${event}]\n`) }));
+  };
+  assert.deepEqual(told(1_000, 100), []);
+  assert.deepEqual(told(100, 1_000), []);
+  const tooLarge = ['.svc/agents/a.yaml:undefined:undefined tree-too-large'];
+  assert.deepEqual(told(1_000, 1_000), tooLarge);
+  const trigger = (index: number): string =>
+    `- {event: webhook.x${index}, endpoint: e, auth: {kind: none}, routing: {kind: spawn}}\n`;
+  const fragment = `triggers:\n${repeat(500, trigger)}`;
+  const importing = (count: number): { readonly [path: string]: string } => ({
+    'fragments/f.yaml': fragment,
+    'agents/a.yaml': repeat(count, (index) => `${agent(`a${index}`, 'imports: ../fragments/f.yaml\n')}---\n`),
+  });
+  assert.deepEqual(errors(run(importing(10))), []);
+  assert.deepEqual(errors(run(importing(100))), tooLarge);
 });
 
 test('the documents of one file each pay for what they merge', () => {

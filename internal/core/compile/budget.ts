@@ -2,7 +2,7 @@
 // and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache
 // (docs/reference/compile.md#yaml).
 
-import type { Node } from '../source/node.ts';
+import type { MapNode, Node } from '../source/node.ts';
 import { documentWorkMax, treeWorkMax } from './limits.ts';
 
 /** Work of one layer or document. The name tells it from others of the tree: what is shared is paid for once. */
@@ -17,6 +17,8 @@ const charactersMax = 32;
 const textWeight = 3;
 /** A value is an object in memory, here and with the places of its parts: a million of them are 150 MB. */
 const valueWeight = 16;
+/** What an expanded trigger has of its own: fields with their defaults, and the places of its parts. */
+const triggerWeight = 20 * valueWeight;
 
 /** What the documents of one tree have spent. */
 export class Budget {
@@ -83,4 +85,21 @@ export function weightOf(node: Node): number {
   };
   walk(node);
   return valueWeight * values + textWeight * Math.ceil(characters / charactersMax);
+}
+
+/**
+ * What the triggers of a merged document cost besides: each stands once for each of its events, with all that it says, and with
+ * places of its own.
+ */
+export function triggersWeight(root: MapNode): number {
+  const triggers = root.entries.get('triggers')?.value;
+  let weight = 0;
+  for (const item of triggers?.kind === 'seq' ? triggers.items : []) {
+    const events = item.kind === 'map' ? item.entries.get('events')?.value : undefined;
+    const list = events?.kind === 'seq' ? events : undefined;
+    const count = list?.items.length ?? 1;
+    weight += count * triggerWeight;
+    if (list !== undefined && count > 1) weight += (count - 1) * (weightOf(item) - weightOf(list));
+  }
+  return weight;
 }

@@ -136,7 +136,7 @@ function tooLargeTree(path: string): AgentRecord {
     code: 'tree-too-large',
     message: 'The agents up to this file are too large together, with all that they import',
     file: path,
-    hint: 'Import smaller files, or split the tree into several repositories.',
+    hint: 'Import smaller files, list fewer events in one trigger, or split the tree into several repositories.',
   });
 }
 
