@@ -132,6 +132,11 @@ export const harnessLines: { readonly [what: string]: object } = {
     lines: ['{"jsonrpc":"2.0","id":$I,"result":{"stopReason":$D}}'],
     depth: values,
   },
+  'an error whose reason repeats itself, as its message does': {
+    lines: ['{"jsonrpc":"2.0","id":$I,"error":{"code":-32603,"message":"$X$X$X$X","data":{"details":"$Xb$X"}}}'],
+    big: 80_000,
+    of: 'a',
+  },
   'calls that give very many secrets': {
     lines: [
       update('"sessionUpdate":"tool_call","toolCallId":"c$N","title":"svc_secrets_create","rawInput":[$L{}]'),

@@ -156,6 +156,9 @@ test('an error says why where it says that beside its message', () => {
   assert.equal(said({ data: { details: 'no such file' } }), 'Internal error: no such file');
   for (const data of [undefined, null, 'x', {}, { details: '' }, { details: 7 }, { details: 'Internal error' }])
     assert.equal(said({ data }), 'Internal error');
+  // Neither is looked for in the other as a whole: that would take hours.
+  const [message, details] = ['a'.repeat(30_000), `${'a'.repeat(9_000)}b${'a'.repeat(9_000)}`];
+  assert.ok(said({ message, data: { details } }).length < 10_000);
 });
 
 test('whatever an answer has in place of an error, it is a failure', () => {

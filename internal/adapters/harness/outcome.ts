@@ -19,10 +19,17 @@ export type TurnAnswer =
   | { readonly response: unknown }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } };
 
+/**
+ * Characters of each half of what an error says: more than is shown of it. In two long texts that repeat themselves the runtime
+ * looks for one in the other for hours.
+ */
+const saidCharsMax = 4 * failureCharsMax;
+
 /** What an error says. Some say that there is one, and why beside that. */
 export function errorText(message: string, data: unknown): string {
-  const details = textOf(fieldsOf(data)['details']) ?? '';
-  return message.includes(details) ? message : `${message}: ${details}`;
+  const said = message.slice(0, saidCharsMax);
+  const details = (textOf(fieldsOf(data)['details']) ?? '').slice(0, saidCharsMax);
+  return said.includes(details) ? said : `${said}: ${details}`;
 }
 
 /** The error of an answer as it was read, which may be anything. */
