@@ -179,9 +179,10 @@ type FrameLimits = Pick<Limits, 'maxFrameBytes' | 'maxFrameValues' | 'maxOpenReq
 /** The id under which the library answers it; undefined where it does not. What is no message it answers without one. */
 function answeredAs(message: AnyMessage): Id | undefined {
   if (!('method' in message)) return undefined;
-  const isMessage = message.jsonrpc === '2.0' && typeof message.method === 'string';
-  if (!isMessage) return null;
-  return 'id' in message ? message.id : undefined;
+  const id: unknown = 'id' in message ? message.id : undefined;
+  const isId = id === undefined || id === null || typeof id === 'string' || Number.isFinite(id);
+  const isMessage = message.jsonrpc === '2.0' && typeof message.method === 'string' && isId;
+  return isMessage ? (id as Id | undefined) : null;
 }
 
 /** What was asked on either side and is not answered yet. */

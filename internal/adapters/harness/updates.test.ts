@@ -305,7 +305,8 @@ test('no more is asked than is answered, in number and in bytes, whatever the id
     await settle();
     const before = seen;
     const writer = stream.writable.getWriter();
-    const id = (messages[0] as { readonly id?: number }).id ?? null;
+    const { id: asked } = messages[0] as { readonly id?: unknown };
+    const id = typeof asked === 'number' ? asked : null;
     await writer.write({ jsonrpc: '2.0', id, result: {} });
     await settle();
     return [before, seen];
@@ -340,6 +341,14 @@ test('no more is asked than is answered, in number and in bytes, whatever the id
     ),
     [4, 5],
     'what the library answers as no message',
+  );
+  assert.deepEqual(
+    await passed(
+      ten(() => ({ ...ask(undefined, 1), id: [] })),
+      1_000,
+    ),
+    [4, 5],
+    'an id that is none',
   );
   assert.deepEqual(
     await passed(
