@@ -9,14 +9,23 @@ interface Heavy {
   readonly run: () => void;
 }
 
+/** What takes less leaves nobody anything to wait for. */
+const momentMs = 1;
+
 /** Owners take turns, and what is of one is done in the order of coming. */
 export class OneATurn {
   readonly #waiting = new Turns<undefined, Heavy>();
+  readonly #rests: boolean;
   #isScheduled = false;
+
+  /** `rests`: what comes in without end has half of the time, and the rest is left to everybody else. */
+  constructor({ rests = false }: { readonly rests?: boolean } = {}) {
+    this.#rests = rests;
+  }
 
   add(owner: string, run: () => void): void {
     this.#waiting.add({ lane: undefined, owner, run });
-    this.#schedule();
+    this.#schedule(0);
   }
 
   /** Resolves when it is the turn of what comes next. */
@@ -24,17 +33,26 @@ export class OneATurn {
     return new Promise((resolve) => this.add(owner, resolve));
   }
 
-  #schedule(): void {
+  #schedule(restMs: number): void {
     if (this.#isScheduled || this.#waiting.size === 0) return;
     this.#isScheduled = true;
+    if (restMs < momentMs) this.#begin();
+    else setTimeout(() => this.#begin(), restMs);
+  }
+
+  #begin(): void {
+    let began = 0;
     setImmediate(() => {
-      this.#isScheduled = false;
+      began = performance.now();
       const next = this.#waiting.first(() => true);
       if (next === undefined) return;
       this.#waiting.take(next);
-      // It goes on after this turn, whatever becomes of this one.
-      this.#schedule();
       next.run();
+    });
+    // In the same turn, behind what goes on at once from there: whatever becomes of that.
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#schedule(this.#rests ? performance.now() - began : 0);
     });
   }
 }

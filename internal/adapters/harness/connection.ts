@@ -65,7 +65,8 @@ export class HarnessConnection {
     process.stdin.on('error', () => undefined);
     const { adopted } = options;
     [this.#sessionId, this.#promptId] = [adopted?.sessionId, adopted?.promptId];
-    const start = { from: process.lasting?.from ?? 0, nextId: adopted?.nextId ?? 0, asked: adopted?.promptId };
+    const from = process.lasting?.from ?? 0;
+    const start = { from, nextId: adopted?.nextId ?? 0, asked: adopted?.promptId, share: options.share };
     const events: FrameEvents = {
       gate: () => (this.#pendingUpdates < limits.maxPendingUpdates ? undefined : this.#updates),
       onUpdate: (params, end) => this.#onUpdate(params, end),
@@ -76,6 +77,7 @@ export class HarnessConnection {
       },
       onGarbage: (line) => this.#fail('garbage', `the harness wrote something else than messages on stdout: ${line}`),
       onTooLarge: (size) => this.#fail('frame_too_large', `the harness wrote a message of more than ${size}`),
+      onSlow: () => this.#fail('timeout', 'the harness took too long to write a large message, and others waited'),
       onEnd: (partial) => void this.#onOutputEnd(partial),
       onStray: (id) => options.log.debug({ id }, 'harness.stray_answer'),
     };

@@ -3,10 +3,10 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
-import { yieldToEventLoop } from '../../base/concurrency.ts';
 import { Joined } from '../../base/joined.ts';
 import { exceedsValues, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { parseJson } from '../../domain/json-text.ts';
+import { type ReadingShare, SharedReading } from './shared-reading.ts';
 import type { HarnessWriting, Limits } from './types.ts';
 
 export interface FrameEvents {
@@ -23,6 +23,8 @@ export interface FrameEvents {
   onWrite(message: HarnessWriting): Promise<void>;
   onGarbage(line: string): void;
   onTooLarge(size: string): void;
+  /** A large line has not come for long, and others wait to write theirs. */
+  onSlow(): void;
   /** The output ended; `partial` is a last line without its end. */
   onEnd(partial: string | undefined): void;
   /** An answer to nothing that was asked; dropped. */
@@ -45,6 +47,8 @@ interface FrameStart {
   readonly nextId: number;
   /** Of a request that waits for its answer. */
   readonly asked: number | undefined;
+  /** Absent: nothing else is read. */
+  readonly share?: ReadingShare | undefined;
 }
 
 const newline = 0x0a;
@@ -54,6 +58,10 @@ const sampleCharsMax = 120;
  * characters, its values.
  */
 const largeLine = 1_048_576;
+/** What is read of a program before it is another one's turn, in bytes; a line costs some that it does not have. */
+const [sliceBytes, lineBytes] = [16_384, 128];
+/** Of a line that takes a place among the large ones. */
+const placeBytes = 262_144;
 /**
  * Lists and objects inside each other: what is deeper by some thousands throws at whatever follows it by calls, such as the
  * text that is made of it.
@@ -75,49 +83,72 @@ const sample = (bytes: Buffer): string =>
     .replace(/[\u0000-\u001f\u007f]/g, ' ')
     .slice(0, sampleCharsMax);
 
+/** How lines share the event loop and the memory with those of others. */
+interface Manners extends Pick<ReadingShare, 'turn'> {
+  /** Waited for before more is read of a line that is large; the answer says that it was read, or will not be. */
+  place(): Promise<{ whole(): void; give(): void }>;
+}
+
 /** Yields complete lines; returns the unfinished last one. A line longer than `maxBytes` ends it with `tooLarge`. */
 async function* lines(
   input: Readable,
   maxBytes: number,
   from: number,
+  { turn, place }: Manners,
 ): AsyncGenerator<{ readonly line: Buffer; readonly end: number }, Buffer | 'tooLarge' | undefined> {
   const pending = new Joined();
   let before = from;
-  for await (const read of input as AsyncIterable<Buffer | string>) {
-    const chunk = typeof read === 'string' ? Buffer.from(read) : read;
-    let start = 0;
-    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
-      // Empty ones are nothing: a program that writes millions holds nobody up.
-      if (at === start && pending.length === 0) {
+  let spent = 0;
+  let large: Awaited<ReturnType<Manners['place']>> | undefined;
+  try {
+    for await (const read of input as AsyncIterable<Buffer | string>) {
+      const chunk = typeof read === 'string' ? Buffer.from(read) : read;
+      let start = 0;
+      for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
+        // Empty ones are nothing: a program that writes millions holds nobody up.
+        if (at === start && pending.length === 0) {
+          start = at + 1;
+          spent += 1;
+          continue;
+        }
+        const tail = chunk.subarray(start, at);
+        if (pending.length + tail.length > maxBytes) return 'tooLarge';
+        pending.add(tail);
+        const line = pending.take();
+        large?.whole();
         start = at + 1;
-        continue;
+        spent += line.length + lineBytes;
+        if (spent >= sliceBytes) {
+          spent = 0;
+          await turn();
+        }
+        yield { line, end: before + start };
+        large?.give();
+        large = undefined;
       }
-      const tail = chunk.subarray(start, at);
-      if (pending.length + tail.length > maxBytes) return 'tooLarge';
-      pending.add(tail);
-      const line = pending.take();
-      start = at + 1;
-      yield { line, end: before + start };
+      before += chunk.length;
+      if (start < chunk.length) {
+        pending.add(chunk.subarray(start));
+        if (pending.length > maxBytes) return 'tooLarge';
+        if (pending.length > placeBytes) large ??= await place();
+      }
     }
-    before += chunk.length;
-    if (start < chunk.length) {
-      pending.add(chunk.subarray(start));
-      if (pending.length > maxBytes) return 'tooLarge';
-    }
+  } finally {
+    large?.give();
   }
   return pending.length === 0 ? undefined : pending.take();
 }
 
-async function parse(line: Buffer): Promise<AnyMessage | 'tooDeep' | undefined> {
+async function parse(line: Buffer, turn: Manners['turn']): Promise<AnyMessage | 'tooDeep' | undefined> {
   const text = line.toString('utf8');
-  if (line.length >= largeLine) await yieldToEventLoop();
+  if (line.length >= largeLine) await turn();
   let value: unknown;
   try {
     value = parseWithin(line, maxLevels, () => parseJson(text));
   } catch (error) {
     return error instanceof TooDeep ? 'tooDeep' : undefined;
   }
-  if (line.length >= largeLine) await yieldToEventLoop();
+  if (line.length >= largeLine) await turn();
   const isMessage =
     typeof value === 'object' && value !== null && !Array.isArray(value) && ('method' in value || 'id' in value);
   return isMessage ? (value as AnyMessage) : undefined;
@@ -192,6 +223,24 @@ interface Open {
   readonly questions: Questions;
 }
 
+function mannersOf(limits: FrameLimits, events: FrameEvents, { share }: FrameStart, questions: Questions): Manners {
+  const { turn, place } = share ?? new SharedReading().of('');
+  return {
+    turn,
+    async place() {
+      // What would be waited for once the line is there.
+      await events.gate();
+      await questions.room(limits);
+      let isComing = true;
+      const give = await place(() => {
+        if (isComing) events.onSlow();
+        isComing = false;
+      });
+      return { whole: () => void (isComing = false), give };
+    },
+  };
+}
+
 /** Reads the next message for the library; undefined at the end, which was told. */
 function reader(
   stdout: Readable,
@@ -201,15 +250,17 @@ function reader(
   { asked, questions }: Open,
 ): () => Promise<AnyMessage | undefined> {
   const { maxFrameBytes, maxFrameValues } = limits;
-  const source = lines(stdout, maxFrameBytes, start.from);
+  const manners = mannersOf(limits, events, start, questions);
+  const { turn } = manners;
+  const source = lines(stdout, maxFrameBytes, start.from, manners);
   /** What a line holds; undefined where it ends the stream. */
   const messageOf = async (line: Buffer): Promise<AnyMessage | undefined> => {
     if (line.length > maxFrameValues && exceedsValues(line, maxFrameValues)) {
       events.onTooLarge(`${maxFrameValues} values`);
       return undefined;
     }
-    if (line.length >= largeLine) await yieldToEventLoop();
-    const message = await parse(line);
+    if (line.length >= largeLine) await turn();
+    const message = await parse(line, turn);
     if (message === undefined) events.onGarbage(sample(line));
     else if (message === 'tooDeep') events.onTooLarge(`${maxLevels} levels`);
     else if (!isLongNamed(message)) return message;

@@ -16,6 +16,7 @@ export {
   resolveHarness,
   variableOf,
 } from './install.ts';
+export { type ReadingShare, SharedReading } from './shared-reading.ts';
 export { planLaunch } from './profiles.ts';
 export { defaultLimits, failureCharsMax, HarnessFailure, nameBytesMax, planPart } from './types.ts';
 export { cut } from './updates.ts';

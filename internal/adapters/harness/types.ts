@@ -1,6 +1,7 @@
 // The shapes of a harness connection: what a session host hands in, what it is told while a turn runs, and how a turn
 // can end. All of them closed and bounded: whatever a harness says beyond them ends here.
 
+import type { ReadingShare } from './shared-reading.ts';
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Harness, ModelProvider, ReasoningEffort } from '../../domain/spec.ts';
@@ -332,6 +333,8 @@ export interface ConnectOptions {
   readonly secrets?: readonly string[];
   /** Nothing is opened then. */
   readonly adopted?: AdoptedConversation;
+  /** What it has of the reading that all harnesses of the daemon share; absent: there are no others. */
+  readonly share?: ReadingShare;
 }
 
 export interface PromptOptions {

@@ -230,6 +230,7 @@ async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000, maxFrameVal
       onWrite: async () => undefined,
       onGarbage: () => finish('garbage'),
       onTooLarge: () => finish('too large'),
+      onSlow: () => finish('slow'),
       onEnd: (partial) => finish(partial === undefined ? 'end' : 'partial'),
       onStray: () => undefined,
     });
@@ -294,6 +295,7 @@ test('no more is asked than is answered, in number and in bytes, whatever the id
       onWrite: async () => undefined,
       onGarbage: (line) => assert.fail(line),
       onTooLarge: (size) => assert.fail(size),
+      onSlow: () => assert.fail(),
       onEnd: () => undefined,
       onStray: () => undefined,
     });

@@ -1,6 +1,11 @@
 // The harness of a session that is being launched: its program, its conversation, and its tools.
 
-import { connectHarness, type HarnessConnection, HarnessFailure } from '../../adapters/harness/harness.ts';
+import {
+  connectHarness,
+  type HarnessConnection,
+  HarnessFailure,
+  type ReadingShare,
+} from '../../adapters/harness/harness.ts';
 import type { HarnessListener, LaunchPlan } from '../../adapters/harness/types.ts';
 import type { Sandbox, SandboxProcess } from '../../adapters/sandbox/sandbox.ts';
 import { type ClaimedSession, moveSession } from '../../adapters/store/sessions/hosts.ts';
@@ -29,6 +34,7 @@ interface Starting {
   readonly progress: Progress;
   /** Through which harnesses start. */
   readonly gate: Semaphore;
+  readonly share: ReadingShare;
   readonly signal: AbortSignal;
   readonly stops: (() => Promise<void> | void)[];
 }
@@ -69,7 +75,7 @@ export function starter(
     signal.throwIfAborted();
     failpoint('session.spawned');
     const log = ctx.runtime.log.child({ sessionId: session.sessionId });
-    connection = await connectHarness({ process: child, plan, listener, log, secrets });
+    connection = await connectHarness({ process: child, plan, listener, log, secrets, share: of.share });
     return { connection, process: child };
   };
 }

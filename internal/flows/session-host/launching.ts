@@ -1,7 +1,7 @@
 // What a launch of a session is asked with and gives, whether it is brought up or gone on with; what it has opened is closed
 // where it fails, and when it is over.
 
-import type { HarnessConnection } from '../../adapters/harness/harness.ts';
+import type { HarnessConnection, ReadingShare } from '../../adapters/harness/harness.ts';
 import type { HarnessListener } from '../../adapters/harness/types.ts';
 import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
@@ -48,6 +48,8 @@ export interface LaunchRequest {
   readonly onCapped: () => void;
   /** Through which harnesses start. */
   readonly gate: Semaphore;
+  /** What its harness has of the reading of all of them. */
+  readonly share: ReadingShare;
   /** Ends the launch early: what it has started is taken down at once. */
   readonly signal: AbortSignal;
 }

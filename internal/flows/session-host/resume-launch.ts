@@ -127,7 +127,7 @@ async function bringBack(of: Launching, taken: TakenSession): Promise<Omit<Launc
   const leave = keepHeld(of, { project: facts.project, sandbox, process, results });
   const { prompt, next, active } = hold.cursor;
   const connection = await connectHarness({
-    ...{ process, plan: held.plan, listener: of.listener, secrets: secrets.values },
+    ...{ process, plan: held.plan, listener: of.listener, share: of.share, secrets: secrets.values },
     log: ctx.runtime.log.child({ sessionId: session.sessionId }),
     adopted: {
       sessionId: session.harnessSession ?? '',

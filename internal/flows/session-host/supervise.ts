@@ -15,7 +15,7 @@ import { offerHold, type TakenSession } from '../../adapters/store/sessions/hold
 import { failpoint } from '../../base/failpoint.ts';
 import { unloadSession } from '../../adapters/store/sessions/places.ts';
 import { EngineError, isWaitingCode } from '../../adapters/engine/engine.ts';
-import { HarnessFailure } from '../../adapters/harness/harness.ts';
+import { HarnessFailure, SharedReading } from '../../adapters/harness/harness.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
@@ -94,6 +94,7 @@ export class Supervisor {
   readonly #ctx: FlowContext;
   readonly #ports: HostPorts;
   readonly #gate: Semaphore;
+  readonly #reading = new SharedReading();
 
   constructor(ctx: FlowContext, ports: HostPorts) {
     this.#ctx = ctx;
@@ -239,7 +240,8 @@ export class Supervisor {
     const listener = { onUpdate: conversation.onUpdate, onPermission, follower: transcript };
     const onCapped = (): void => conversation.wake();
     const { progress } = transcript;
-    return { session, listener, transcript, progress, mask, onCapped, gate: this.#gate, signal };
+    const share = this.#reading.of(session.projectId);
+    return { session, listener, transcript, progress, mask, onCapped, gate: this.#gate, share, signal };
   }
 
   async #launch(session: ClaimedSession, conversation: Conversation, signal: AbortSignal): Promise<Launched> {
