@@ -16,6 +16,7 @@ import type { CallIntent } from '../../flows/sessions/sessions.ts';
 import { lookedAt } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type ModelProvider, providers } from '../../domain/spec.ts';
+import type { HeldBody } from './body-room.ts';
 import { Refusal, sendRefusal } from './refusal.ts';
 import { relay, type Relayed } from './relay.ts';
 import { type Call, type Deps, routeId, type SessionRoute } from './route.ts';
@@ -68,20 +69,38 @@ async function serveCall(deps: Deps, route: SessionRoute, call: Call): Promise<v
   if (route.inFlight > deps.limits.callsMax) {
     throw new Refusal('busy', 'too-many-calls', `At most ${deps.limits.callsMax} calls of a session run at a time.`);
   }
-  const raw = endpoint.hasBody ? await readBody(request, deps.limits.bodyMaxBytes) : null;
-  const prepared = raw === null ? null : prepareBody(endpoint, model, await shorten(raw));
-  if (endpoint.kind === 'free' || prepared === null) {
-    await relay(deps, route, call, endpoint, prepared);
-    return;
-  }
-  const metered = { ...call, offersTools: prepared.offersTools };
-  route.begun(metered);
+  const held = deps.bodies.of(route.request.spender.projectId);
   try {
-    await serveMetered(deps, route, metered, endpoint, prepared);
-  } catch (error) {
-    reportRefusal(deps, route, metered, error);
-    throw error;
+    const prepared = endpoint.hasBody ? await readPrepared(deps, route, call, endpoint, held) : null;
+    const answered = (): void => {
+      prepared?.forget();
+      held.give();
+    };
+    if (endpoint.kind === 'free' || prepared === null)
+      return void (await relay(deps, route, { ...call, answered }, endpoint, prepared));
+    const metered = { ...call, answered, offersTools: prepared.offersTools };
+    route.begun(metered);
+    try {
+      await serveMetered(deps, route, metered, endpoint, prepared);
+    } catch (error) {
+      reportRefusal(deps, route, metered, error);
+      throw error;
+    }
+  } finally {
+    held.give();
   }
+}
+
+/** The body as it is to be sent; nothing else holds what it was made of. */
+async function readPrepared(
+  deps: Deps,
+  route: SessionRoute,
+  { request }: Call,
+  endpoint: Endpoint,
+  held: HeldBody,
+): Promise<PreparedCall> {
+  const raw = await readBody(request, deps.limits.bodyMaxBytes, held);
+  return prepareBody(endpoint, route.request.model, await shorten(raw));
 }
 
 /** Asks, passes on, and tells: what was let go is settled, whatever happens to it. */
@@ -157,7 +176,7 @@ function count({ metrics }: Deps, provider: ModelProvider, { end, outcome }: Rel
   tokens.inc({ provider, kind: 'cache_write' }, usage.cacheWriteTokens);
 }
 
-async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+async function readBody(request: IncomingMessage, bytesMax: number, held: HeldBody): Promise<Buffer> {
   const tooLarge = new Refusal('too-large', 'body-too-large', `The body is larger than ${bytesMax} bytes.`);
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
@@ -166,12 +185,16 @@ async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buf
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw tooLarge;
   // In one piece where its length is known: parts that are joined take as much again.
   const said = Number(request.headers['content-length'] ?? 0);
-  let whole = Buffer.allocUnsafeSlow(said > 0 ? said : 65_536);
+  const first = said > 0 ? said : 65_536;
+  held.add(first);
+  let whole = Buffer.allocUnsafeSlow(first);
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     if (bytes + chunk.length > bytesMax) throw tooLarge;
     if (bytes + chunk.length > whole.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.min(bytesMax, Math.max(2 * whole.length, bytes + chunk.length)));
+      const size = Math.min(bytesMax, Math.max(2 * whole.length, bytes + chunk.length));
+      held.add(size - whole.length);
+      const larger = Buffer.allocUnsafeSlow(size);
       whole.copy(larger, 0, 0, bytes);
       whole = larger;
     }

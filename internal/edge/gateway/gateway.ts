@@ -16,6 +16,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import type { ModelRoute, ModelRouteRequest, ModelRoutes } from '../../flows/ports.ts';
 import { checkMoney, modelKey, type MoneyPorts, moneyPorts } from '../../flows/sessions/sessions.ts';
 import { answerCall } from './answer.ts';
+import { BodyRoom } from './body-room.ts';
 import { type Deps, limits, type Limits, SessionRoute } from './route.ts';
 
 export interface GatewayOptions {
@@ -59,13 +60,8 @@ export class ModelGateway implements ModelRoutes {
     const { upstream, money, check, runtime, metrics } = options;
     this.check = check;
     this.#money = money;
-    this.#deps = {
-      upstream,
-      money,
-      runtime,
-      limits: { ...limits, ...options.limits },
-      metrics,
-    };
+    const own = { ...limits, ...options.limits };
+    this.#deps = { upstream, money, runtime, limits: own, bodies: new BodyRoom(own.heldMaxBytes), metrics };
     this.#server = serve((request, response) => void answerCall(this.#deps, this.#routes, request, response));
   }
 

@@ -85,6 +85,7 @@ export async function relay(
     });
     return { status: 502, end: 'failed', outcome: estimate(first) };
   }
+  call.answered?.();
   const { answer, model } = attempt;
   if (answer.status < 200 || answer.status > 299) return passError(deps, route, call, endpoint, attempt);
   const sse = answer.mediaType === 'text/event-stream';

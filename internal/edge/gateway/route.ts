@@ -9,6 +9,7 @@ import type { Runtime } from '../../base/runtime.ts';
 import type { ModelCallEnd, ModelEvent, ModelRouteRequest } from '../../flows/ports.ts';
 import type { MoneyPorts } from '../../flows/sessions/sessions.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
+import type { BodyRoom } from './body-room.ts';
 
 export interface Limits {
   readonly bodyMaxBytes: number;
@@ -17,12 +18,15 @@ export interface Limits {
   /** One call from its first byte in to its last byte out. Below the hour after which the ledger takes it for lost. */
   readonly callMaxMs: number;
   readonly answerMaxBytes: number;
+  /** Bodies of all calls whose provider has not answered. */
+  readonly heldMaxBytes: number;
 }
 export const limits: Limits = {
   bodyMaxBytes: 32 * 1_024 * 1_024,
   callsMax: 16,
   callMaxMs: 45 * 60_000,
   answerMaxBytes: 256 * 1_024 * 1_024,
+  heldMaxBytes: 256 * 1_024 * 1_024,
 };
 
 /** A little less than what a call waits for a database that does not answer. */
@@ -33,6 +37,7 @@ export interface Deps {
   readonly money: Pick<MoneyPorts, 'authorize' | 'settle'>;
   readonly runtime: Runtime;
   readonly limits: Limits;
+  readonly bodies: BodyRoom;
   readonly metrics: Metrics;
 }
 
@@ -46,6 +51,8 @@ export interface Call {
   readonly query: string;
   /** Of the conversation: calls beside it, such as for a title, offer none. */
   readonly offersTools: boolean;
+  /** What it was sent with is needed no more. */
+  readonly answered?: () => void;
   /** Aborted when the harness goes away, the route is closed or the call takes too long. */
   readonly signal: AbortSignal;
 }

@@ -18,8 +18,10 @@ export interface PreparedCall {
   readonly maxOutputTokens: number;
   /** Of the conversation itself: what a harness asks beside it, such as for a title, offers none. */
   readonly offersTools: boolean;
-  /** The body as it is sent for one of `models`. */
+  /** The body as it is sent for one of `models`, until it is forgotten. */
   bodyFor(model: string): Buffer;
+  /** Lets go of the body. */
+  forget(): void;
 }
 
 type Body = { [key: string]: unknown };
@@ -100,13 +102,18 @@ export function prepareBody(endpoint: Endpoint, model: ModelSpec, sent: Shortene
     if (model.provider === 'provider-c') route(body, model, first);
     if (endpoint.wire === 'chat') tellUsage(body, model, stream);
   }
+  let kept: { readonly body: Body; readonly sent: Shortened } | undefined = { body, sent };
   return {
     models,
     stream,
     inputTokens: countTokens(body, sent),
     maxOutputTokens: outputLimit(body),
     offersTools: Array.isArray(body['tools']) && body['tools'].length > 0,
-    bodyFor: (id) => print({ ...body, model: id }, sent),
+    bodyFor(id) {
+      if (kept === undefined) throw new Error('the body was forgotten');
+      return print({ ...kept.body, model: id }, kept.sent);
+    },
+    forget: () => void (kept = undefined),
   };
 }
 
