@@ -3,7 +3,7 @@
 // call then gets.
 
 import { type ClientConnection, client, RequestError } from '@agentclientprotocol/sdk';
-import { settlesWithin } from '../../base/waits.ts';
+import { settlesWithin, unlessAborted } from '../../base/waits.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
 import { agentOf, supports, initializeParams } from './handshake.ts';
 import { classifyTurn, errorOf, errorText, isForgotten, type TurnAnswer, type TurnFacts } from './outcome.ts';
@@ -345,14 +345,12 @@ export class HarnessConnection {
     const turn = this.#turn;
     if (turn?.cancelRequested) return 'cancelled';
     if (this.#options.plan.autoApprove) return 'allow';
-    const stop = turn === undefined ? signal : AbortSignal.any([signal, turn.permissions.signal]);
-    const stopped = new Promise<'cancelled'>((resolve) => {
-      if (stop.aborted) resolve('cancelled');
-      stop.addEventListener('abort', () => resolve('cancelled'), { once: true });
-    });
+    const over = turn?.permissions.signal ?? new AbortController().signal;
     try {
-      return await Promise.race([this.#options.listener.onPermission(request, stop), stopped]);
+      // One that is taken back is answered once it is closed: who asks and takes back without end is held back by that.
+      return await unlessAborted(this.#options.listener.onPermission(request, AbortSignal.any([signal, over])), over);
     } catch (error) {
+      if (over.aborted) return 'cancelled';
       this.#fail('listener_failed', 'a permission request could not be put to anyone', { cause: error });
       return 'cancelled';
     }

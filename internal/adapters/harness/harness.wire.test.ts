@@ -234,6 +234,29 @@ test('a turn in which a harness was given leave is not silent: it would do the s
   assert.equal((await connection.prompt(['deploy'])).kind, 'finished');
 });
 
+test('a question that is taken back is answered once it is closed', async (t) => {
+  const home = await createHome();
+  const plan = planLaunch(inputFor(home, { harness: 'harness-b', approvals: 'prompt' }));
+  const takesBack = `${asking}
+    setInterval(() => prompt && say({ method: '$/cancel_request', params: { requestId: 'leave' } }), 20);`;
+  const process = startProcess([globalThis.process.execPath, '-e', takesBack], plan.env, home.work);
+  t.after(async () => {
+    await process.end();
+    await home.remove();
+  });
+  const seen: string[] = [];
+  const listener = recordingListener(async (_request, signal) => {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await wait(100);
+    seen.push('closed');
+    return 'cancelled';
+  });
+  const connection = await connectHarness({ process, plan, log, listener });
+  await connection.open({ cwd: home.work, mcpServers: [] });
+  assert.equal((await connection.prompt(['deploy'])).kind, 'finished');
+  assert.deepEqual(seen, ['closed']);
+});
+
 /** Ends as soon as it has answered. */
 const parting = `
   const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
