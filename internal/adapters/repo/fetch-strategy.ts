@@ -305,7 +305,9 @@ function lacksFilter(caps: RepoCaps, error: RepoCondition): RepoCondition {
 }
 
 function commitOf(object: GitObject | undefined, oid: string): Buffer {
-  if (object === undefined || object.type !== 'commit') throw badPack('the commit is not in it');
+  if (object === undefined) throw badPack('the commit is not in it');
+  if (object.type !== 'commit')
+    throw new RepoCondition('ref-missing', `what the branch or tag names is a ${object.type}, and no commit`);
   return checked(object, oid);
 }
 

@@ -155,6 +155,22 @@ test('a server that sends another commit, tree or nothing is corrupt', async (t)
   }
 });
 
+test('a tag of what is no commit is told so', async (t) => {
+  const { repo, server, url } = await served(t);
+  await repo.commit(agents);
+  for (const [tag, of, allowFilter, word] of [
+    ['tree', 'main^{tree}', true, 'tree'],
+    ['blob', 'main:.svc/agents/a.yaml', true, 'blob'],
+    ['tree', 'main^{tree}', false, 'tree'],
+  ] as const) {
+    await repo.git(['tag', '-f', '-a', tag, '-m', 'x', of]);
+    server.options = { ...server.options, allowFilter };
+    const source = remote(t, url, { branch: `refs/tags/${tag}` });
+    const tip = await source.resolve();
+    await assert.rejects(source.snapshot(tip), condition('ref-missing', new RegExp(`is a ${word}, and no commit`)));
+  }
+});
+
 test('hostile trees in the repository itself are conditions, and odd names outside .svc/ are not', async (t) => {
   const { repo, url } = await served(t);
   const blob = await repo.writeObject('blob', Buffer.from('x: 1\n'));
