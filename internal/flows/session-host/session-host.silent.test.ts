@@ -180,7 +180,8 @@ const partings = {
 
 for (const [how, part] of Object.entries(partings))
   test(`a daemon that stops waits for no session that ${how}, and whose engine fell silent over it`, async () => {
-    const engine = await startSilentEngine(rawAgent, { silentAt: /^DELETE/ });
+    // Who takes the place may be at its turn by then, which is waited for.
+    const engine = await startSilentEngine(rawAgent, { silentAt: /^DELETE/, boxGoesOn: true });
     const sandboxes = { ...boxed, docker: { socket: engine.socket } };
     const file = { sandboxes, sessions: { max: 1, unloadAfterSeconds: 0 } };
     const bench = await createHostBench({ config: { file, harnessBCommand: rawAgent } });

@@ -167,15 +167,21 @@ export interface SilentEngine {
 
 /**
  * `harness`: the program of it. `startsNone`: it falls silent when the first program is to be started; `silentAt`: when it is
- * asked this.
+ * asked this, with its box where that does not go on (`boxGoesOn`).
  */
 export async function startSilentEngine(
   harness: readonly string[],
-  { startsNone = false, silentAt }: { readonly startsNone?: boolean; readonly silentAt?: RegExp } = {},
+  {
+    startsNone = false,
+    silentAt,
+    boxGoesOn = false,
+  }: { readonly startsNone?: boolean; readonly silentAt?: RegExp; readonly boxGoesOn?: boolean } = {},
 ): Promise<SilentEngine> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-silent-'));
   const socket = join(dir, 'engine.sock');
   const box = new Box(harness, startsNone);
+  let isAloneSilent = false;
+  const isSilent = (): boolean => isAloneSilent || box.isSilent;
   /** What its box was made with, while it is there. */
   let labels: { readonly [label: string]: string } | undefined;
   const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -183,24 +189,24 @@ export async function startSilentEngine(
     const body = await text(request);
     const [, status = 0, said = ''] = boxWords.find(([of]) => of.test(question)) ?? [];
     if (/containers\/create/.test(question)) labels = (JSON.parse(body) as { Labels: typeof labels }).Labels;
-    if (silentAt?.test(question) === true) box.isSilent = true;
-    if (/^DELETE/.test(question) && !box.isSilent) labels = undefined;
+    if (silentAt?.test(question) === true) [isAloneSilent, box.isSilent] = [true, box.isSilent || !boxGoesOn];
+    if (/^DELETE/.test(question) && !isSilent()) labels = undefined;
     const of = /session%3D([0-9a-f-]+)/.exec(question)?.[1] ?? labels?.['svc/session'];
     const isListed = /containers\/json/.test(question) && of !== undefined && of === labels?.['svc/session'];
     const answer = isListed ? JSON.stringify([{ Id: 'box', Names: ['/box'], State: 'running', Labels: labels }]) : said;
     // Among what is not known is how the box ends, for which one waits as long as it lives.
-    if (status !== 0 && !box.isSilent) response.writeHead(status).end(answer === '' ? body : answer);
+    if (status !== 0 && !isSilent()) response.writeHead(status).end(answer === '' ? body : answer);
   };
   const engine = createServer((request, response) => void answerTo(request, response).catch(() => undefined));
   engine.on('upgrade', (_request, stream) => {
-    if (box.isSilent) return;
+    if (isSilent()) return;
     stream.write('HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n');
     box.join(framed(stream));
   });
   await new Promise<void>((resolve) => engine.listen(socket, resolve));
   return {
     socket,
-    isSilent: () => box.isSilent,
+    isSilent,
     fallSilent: () => {
       box.isSilent = true;
     },
