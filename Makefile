@@ -23,7 +23,9 @@ run: setup ## start svcd on an embedded database with the demo repository (or RE
 # Of the processes of tests, not of what they start: to start a program takes a process as long as it is large, and what V8 takes
 # for young objects is a third of one.
 SMALL := --max-semi-space-size=2
-NODE_TEST := node $(SMALL) --test --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts
+# A test that hangs fails by its name, and a process that does not end behind its tests has failed: neither holds up the run.
+ENDS := --test-timeout=900000 --import ./internal/base/testkit/ends.ts
+NODE_TEST := node $(SMALL) --test $(ENDS) --test-concurrency=4 --test-global-setup=internal/base/testkit/global-setup.ts
 # Every process of tests compiles the same modules: cached, that costs half.
 test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
 test: setup ## run the tests (twelve minutes on two cores; slow ones take longer), or those of one room with its kill tests: ROOM=core/compile
@@ -78,7 +80,7 @@ golden: setup ## regenerate golden files under testdata
 	@node --test --test-update-snapshots $(CORE_TESTS)
 
 test-kill: setup ## the tests that kill processes, at some of their points, and those that draw hostile input (all: make test-crash, test-fuzz)
-	@node $(SMALL) --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS) $(FUZZ_TESTS)
+	@node $(SMALL) --test $(ENDS) --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS) $(FUZZ_TESTS)
 
 test-crash: setup ## the long form of the kill tests
 	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)

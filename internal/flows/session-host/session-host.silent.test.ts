@@ -54,6 +54,8 @@ for (const [what, known] of Object.entries(silences))
     }
   });
 
+/** What is said: no secret begins as it ends, whose beginning would wait for what follows. */
+const ready = 'ready!';
 const say = (words: string): string => {
   const update = { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: words } };
   return JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: '$S', update } });
@@ -66,11 +68,11 @@ const asks = JSON.stringify({
 
 /** What a session is at when its engine falls silent, and whether another life of its daemon can go on with it there. */
 const moments = {
-  'between two turns': { lines: [say('ready')], state: 'idle', isLeft: true },
-  'in a turn': { lines: [say('ready'), say('more')], pauseMs: 60_000, state: 'running', isLeft: true },
+  'between two turns': { lines: [say(ready)], state: 'idle', isLeft: true },
+  'in a turn': { lines: [say(ready), say('more')], pauseMs: 60_000, state: 'running', isLeft: true },
   // More was told behind what waits for an answer: nobody goes on from there.
   'with a question behind which it spoke': {
-    ...{ lines: [asks, ...Array.from({ length: 100 }, () => say('ready'))], pauseMs: 1_000 },
+    ...{ lines: [asks, ...Array.from({ length: 100 }, () => say(ready))], pauseMs: 1_000 },
     ...{ state: 'waiting_permission', isLeft: false },
   },
 } as const;
@@ -87,7 +89,7 @@ for (const [moment, { state, isLeft, ...order }] of Object.entries(moments))
       const environment = { name: 'asking', image: { kind: 'preset', name: 'base' }, approvals: 'prompt' };
       await bench.apply({ boxed: { harness: 'harness-b', environment } });
       const session = await bench.start('boxed', JSON.stringify(order));
-      await bench.until(session, (seen) => seen.state === state && seen.said.includes('ready'));
+      await bench.until(session, (seen) => seen.state === state && seen.said.includes(ready));
       engine.fallSilent();
       stopped = bench.stop().then(() => 'it has stopped');
       assert.equal(await Promise.race([stopped, sleep(byForceMs, 'it waits', { ref: false })]), 'it has stopped');
@@ -111,7 +113,7 @@ test('a daemon that stops waits for no launch whose engine fell silent once its 
   let stopped: Promise<string> | undefined;
   try {
     await bench.apply({ boxed: { harness: 'harness-b' } });
-    await bench.start('boxed', JSON.stringify({ lines: [say('ready')] }));
+    await bench.start('boxed', JSON.stringify({ lines: [say(ready)] }));
     while (!engine.isSilent()) await sleep(20);
     stopped = bench.stop().then(() => 'it has stopped');
     assert.equal(await Promise.race([stopped, sleep(byForceMs, 'it waits', { ref: false })]), 'it has stopped');
@@ -121,13 +123,26 @@ test('a daemon that stops waits for no launch whose engine fell silent once its 
   }
 });
 
+const prompt = JSON.stringify({ lines: [say(ready)] });
+const boxed = {
+  docker: {},
+  presets: {
+    base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } },
+    bare: { provider: 'process' },
+  },
+};
+/** The engine has one box: who takes the place of a session there runs elsewhere. */
+const agents = {
+  boxed: { harness: 'harness-b' },
+  plain: { harness: 'harness-b', environment: { name: 'bare', image: { kind: 'preset', name: 'bare' } } },
+};
+
 test('what a session has made since it was taken over is kept when it gives its place up', async () => {
   const database = await createTestDatabase();
   const engine = await startSilentEngine(rawAgent);
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-taken-'));
-  const presets = { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } };
   const file = {
-    sandboxes: { docker: { socket: engine.socket }, presets, snapshots: { maxMB: 2 } },
+    sandboxes: { ...boxed, docker: { socket: engine.socket }, snapshots: { maxMB: 2 } },
     sessions: { max: 1, unloadAfterSeconds: 0 },
   };
   const masterKeyFile = join(dataDir, 'own.key');
@@ -140,15 +155,15 @@ test('what a session has made since it was taken over is kept when it gives its 
   };
   let on = await host();
   try {
-    await on.apply({ boxed: { harness: 'harness-b' } });
-    const session = await on.start('boxed', JSON.stringify({ lines: [say('ready')] }));
-    await on.until(session, (seen) => seen.state === 'idle' && seen.said.includes('ready'));
+    await on.apply(agents);
+    const session = await on.start('boxed', prompt);
+    await on.until(session, (seen) => seen.state === 'idle' && seen.said.includes(ready));
     await on.stop();
     const before = await keptAt();
     assert.ok(before !== undefined);
     on = await host();
     await on.until(session, ({ body }) => body['loaded'] === (true as never));
-    const other = await on.start('boxed', JSON.stringify({ lines: [say('ready')] }));
+    const other = await on.start('plain', prompt);
     await on.until(session, ({ body }) => body['loaded'] === (false as never));
     assert.ok(Number(await keptAt()) > before);
     await on.until(other, (seen) => seen.state !== 'queued');
@@ -160,17 +175,12 @@ test('what a session has made since it was taken over is kept when it gives its 
   }
 });
 
-const prompt = JSON.stringify({ lines: [say('ready')] });
-const boxed = {
-  docker: {},
-  presets: { base: { provider: 'docker', image: 'any', harnesses: { 'harness-b': rawAgent } } },
-};
 type Bench = Awaited<ReturnType<typeof createHostBench>>;
 
 /** How a session is put away. */
 const partings = {
   'gives its place up': async (bench: Bench, session: string): Promise<void> => {
-    await bench.start('boxed', prompt);
+    await bench.start('plain', prompt);
     await bench.until(session, ({ state }) => state === 'idle');
   },
   'has ended': async (bench: Bench, session: string): Promise<void> => {
@@ -180,16 +190,15 @@ const partings = {
 
 for (const [how, part] of Object.entries(partings))
   test(`a daemon that stops waits for no session that ${how}, and whose engine fell silent over it`, async () => {
-    // Who takes the place may be at its turn by then, which is waited for.
-    const engine = await startSilentEngine(rawAgent, { silentAt: /^DELETE/, boxGoesOn: true });
+    const engine = await startSilentEngine(rawAgent, { silentAt: /^DELETE/ });
     const sandboxes = { ...boxed, docker: { socket: engine.socket } };
     const file = { sandboxes, sessions: { max: 1, unloadAfterSeconds: 0 } };
     const bench = await createHostBench({ config: { file, harnessBCommand: rawAgent } });
     let stopped: Promise<string> | undefined;
     try {
-      await bench.apply({ boxed: { harness: 'harness-b' } });
+      await bench.apply(agents);
       const session = await bench.start('boxed', prompt);
-      await bench.until(session, ({ state, said }) => state === 'idle' && said.includes('ready'));
+      await bench.until(session, ({ state, said }) => state === 'idle' && said.includes(ready));
       await part(bench, session);
       while (!engine.isSilent()) await sleep(20);
       await sleep(500);
@@ -214,7 +223,7 @@ test('a daemon that stops waits for no session that it takes over, and whose eng
   try {
     await bench.apply({ boxed: { harness: 'harness-b' } });
     const session = await bench.start('boxed', prompt);
-    await bench.until(session, ({ state, said }) => state === 'idle' && said.includes('ready'));
+    await bench.until(session, ({ state, said }) => state === 'idle' && said.includes(ready));
     await bench.stop();
     bench = await host();
     while (!engine.isSilent()) await sleep(20);

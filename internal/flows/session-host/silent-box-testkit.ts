@@ -167,21 +167,16 @@ export interface SilentEngine {
 
 /**
  * `harness`: the program of it. `startsNone`: it falls silent when the first program is to be started; `silentAt`: when it is
- * asked this, with its box where that does not go on (`boxGoesOn`).
+ * asked this.
  */
 export async function startSilentEngine(
   harness: readonly string[],
-  {
-    startsNone = false,
-    silentAt,
-    boxGoesOn = false,
-  }: { readonly startsNone?: boolean; readonly silentAt?: RegExp; readonly boxGoesOn?: boolean } = {},
+  { startsNone = false, silentAt }: { readonly startsNone?: boolean; readonly silentAt?: RegExp } = {},
 ): Promise<SilentEngine> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-silent-'));
   const socket = join(dir, 'engine.sock');
   const box = new Box(harness, startsNone);
-  let isAloneSilent = false;
-  const isSilent = (): boolean => isAloneSilent || box.isSilent;
+  const isSilent = (): boolean => box.isSilent;
   /** What its box was made with, while it is there. */
   let labels: { readonly [label: string]: string } | undefined;
   const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -189,7 +184,7 @@ export async function startSilentEngine(
     const body = await text(request);
     const [, status = 0, said = ''] = boxWords.find(([of]) => of.test(question)) ?? [];
     if (/containers\/create/.test(question)) labels = (JSON.parse(body) as { Labels: typeof labels }).Labels;
-    if (silentAt?.test(question) === true) [isAloneSilent, box.isSilent] = [true, box.isSilent || !boxGoesOn];
+    if (silentAt?.test(question) === true) box.isSilent = true;
     if (/^DELETE/.test(question) && !isSilent()) labels = undefined;
     const of = /session%3D([0-9a-f-]+)/.exec(question)?.[1] ?? labels?.['svc/session'];
     const isListed = /containers\/json/.test(question) && of !== undefined && of === labels?.['svc/session'];
