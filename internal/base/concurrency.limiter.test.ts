@@ -24,6 +24,24 @@ test('never more than the budget of a key and of all, and everything is run', as
   assert.equal(most, 4);
 });
 
+test('owners of one key take turns, whoever asked first; what is urgent of any goes before', async () => {
+  const limited = createLimiter(8, 1);
+  const done: string[] = [];
+  const ask = (owner: string, name: string, urgent = false) =>
+    limited('server', async () => void done.push(name), { owner, urgent });
+  let free: () => void = () => assert.fail('not started');
+  const first = limited('server', () => new Promise<void>((resolve) => (free = resolve)), { owner: 'a' });
+  const asked = ['a1', 'a2', 'a3', 'a4'].map((name) => ask('a', name));
+  asked.push(ask('b', 'b1'), ask('b', 'b2'), ask('c', 'c1'), ask('a', 'a-urgent', true));
+  const ending = new AbortController();
+  const gone = limited('server', async () => void done.push('gone'), { owner: 'd', signal: ending.signal });
+  ending.abort(new Error('it waits no more'));
+  await assert.rejects(gone, /it waits no more/);
+  free();
+  await Promise.all([first, ...asked]);
+  assert.deepEqual(done, ['a-urgent', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3', 'a4']);
+});
+
 test('a failure frees its place', async () => {
   const limited = createLimiter(1, 1);
   await assert.rejects(limited('a', async () => assert.fail('planted')));

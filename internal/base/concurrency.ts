@@ -2,6 +2,7 @@
 // many at once.
 
 import { setImmediate } from 'node:timers/promises';
+import { Turns } from './turns.ts';
 
 /** Longest slice between two turns of the event loop. */
 const sliceMs = 10;
@@ -61,20 +62,24 @@ export async function jsonRows(rows: readonly object[]): Promise<string> {
   return `[${parts.join(',')}]`;
 }
 
-// A budget of concurrent work: so many at once in all, and so many per key. First come, first served within a key, what
-// is urgent before the rest; a key whose own budget is used up holds nobody else up.
+// A budget of concurrent work: so many at once in all, and so many per key. Within a key owners take turns, and what is urgent goes
+// before the rest; of one owner goes first what came first. A key whose own budget is used up holds nobody else up.
 
 interface Waiting {
+  readonly lane: undefined;
+  readonly owner: string;
   readonly start: () => void;
 }
 
 interface Key {
   busy: number;
-  readonly urgent: Waiting[];
-  readonly waiting: Waiting[];
+  readonly urgent: Turns<undefined, Waiting>;
+  readonly waiting: Turns<undefined, Waiting>;
 }
 
 export interface LimitOptions {
+  /** For whom it is, such as a project: of one key each has its turn. */
+  readonly owner?: string;
   /** Goes before what waits for the same key. */
   readonly urgent?: boolean;
   /** Ends the wait for a place with the signal's reason; what runs has to look at it itself. */
@@ -93,12 +98,12 @@ export function createLimiter(total: number, perKey: number): Limiter {
   const keyOf = (name: string): Key => {
     const known = keys.get(name);
     if (known !== undefined) return known;
-    const made = { busy: 0, urgent: [], waiting: [] };
+    const made: Key = { busy: 0, urgent: new Turns(), waiting: new Turns() };
     keys.set(name, made);
     return made;
   };
   const settle = (name: string, key: Key): void => {
-    const isWanted = key.urgent.length + key.waiting.length > 0;
+    const isWanted = key.urgent.size + key.waiting.size > 0;
     if (isWanted && key.busy < perKey) ready.add(name);
     else ready.delete(name);
     if (!isWanted && key.busy === 0) keys.delete(name);
@@ -108,10 +113,12 @@ export function createLimiter(total: number, perKey: number): Limiter {
       const [name] = ready;
       if (name === undefined) return;
       const key = keyOf(name);
-      const next = key.urgent.shift() ?? key.waiting.shift();
+      const queue = key.urgent.size > 0 ? key.urgent : key.waiting;
+      const next = queue.first(() => true);
       // To the end of the line: one key's long queue must not take every place that comes free.
       ready.delete(name);
       if (next !== undefined) {
+        queue.take(next);
         running += 1;
         key.busy += 1;
         next.start();
@@ -119,24 +126,25 @@ export function createLimiter(total: number, perKey: number): Limiter {
       settle(name, key);
     }
   };
-  const place = (name: string, { urgent = false, signal }: LimitOptions): Promise<void> =>
+  const place = (name: string, { owner = '', urgent = false, signal }: LimitOptions): Promise<void> =>
     new Promise((resolve, reject) => {
       if (signal?.aborted === true) return reject(signal.reason);
       const key = keyOf(name);
       const queue = urgent ? key.urgent : key.waiting;
       const leave = (): void => {
-        queue.splice(queue.indexOf(entry), 1);
+        queue.remove(entry);
         settle(name, key);
         reject(signal?.reason);
       };
       const entry: Waiting = {
+        ...{ lane: undefined, owner },
         start: () => {
           signal?.removeEventListener('abort', leave);
           resolve();
         },
       };
       signal?.addEventListener('abort', leave, { once: true });
-      queue.push(entry);
+      queue.add(entry);
       settle(name, key);
       startNext();
     });

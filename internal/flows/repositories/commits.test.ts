@@ -157,7 +157,7 @@ describe('going back', () => {
       server.fault = ({ path }) => (path.startsWith('/away') ? { kind: 'status', status: 503 } : null);
       await bench.watch(name);
     }
-    const pauses = async () => (await daemon.ctx.db.query('select from svc.host_pauses')).rows.length;
+    const pauses = async () => (await daemon.ctx.db.query('select from svc.server_pauses')).rows.length;
     assert.equal(await pauses(), 1);
     const { body: released } = await act('away', 'rollback', { commit: word(body['to']) });
     assert.equal(word((await ended(daemon, word(released['reconcileId'])))['status']), 'unchanged');

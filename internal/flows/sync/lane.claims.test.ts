@@ -1,6 +1,7 @@
 // What a sync under way and what people ask for do to each other, where the test says when each wish is claimed.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { type DueRepository, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
@@ -117,7 +118,7 @@ describe('a look that is under way', () => {
       (await db.query('select from svc.repository_polls where wanted is not null')).rowCount > 0;
     await Promise.race([until('a wish', isOver), until('its end', async () => lane.room === room)]);
     const held = holdRead();
-    const server = { fence: 1, host: null, hostFailures: null, hostPausedMs: 0 };
+    const server = { projectId: randomUUID(), fence: 1, host: null, hostFailures: null, hostPausedMs: 0 };
     const due: DueRepository = { id: await idOf('asks'), reason: 'manual', isAsked: true, hint: null, ...server };
     lane.start(due);
     await held.isHeld();

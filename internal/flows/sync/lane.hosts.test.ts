@@ -7,7 +7,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { syncPortsOf } from '../context.ts';
-import { pollTurn, scheduleAll, SyncLane } from './lane.ts';
+import { keepPolls, pollTurn, scheduleAll, SyncLane } from './lane.ts';
 import { agentFile, type Bench, ended, startBench, until, word } from './sync-testkit.ts';
 
 /** Reads that are never answered stay open however slow the machine is. */
@@ -120,7 +120,7 @@ describe('servers of git', () => {
       [name],
     );
   const isPaused = async (): Promise<boolean> =>
-    (await bench.daemon.ctx.db.query('select from svc.host_pauses where retry_at > now()')).rowCount > 0;
+    (await bench.daemon.ctx.db.query('select from svc.server_pauses where retry_at > now()')).rowCount > 0;
   const fail = async (by: Looker): Promise<void> => {
     bench.server.fault = () => ({ kind: 'status', status: 429, headers: { 'retry-after': '600' } });
     for (const name of ['one', 'two', 'three']) {
@@ -147,6 +147,67 @@ describe('servers of git', () => {
     await makeDue('four');
     await look(first);
     assert.ok(asked('four') > since, 'also for the daemon that had paused it');
+  });
+
+  it('what one project cannot read there has no other project wait', async () => {
+    const { api: call } = bench.daemon;
+    assert.equal((await call('POST', '/api/v1/orgs/default/projects', { slug: 'other' })).status, 201);
+    const repo = await bench.repository('theirs');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('theirs-a') });
+    const repositories = '/api/v1/orgs/default/projects/other/repositories';
+    const body = { name: 'theirs', url: bench.server.url('theirs.git'), intervalSeconds: 3600 };
+    assert.equal((await call('POST', repositories, body)).status, 201);
+    const reader = lookerOf(bench.daemon);
+    await until('its first read', async () => (await look(reader), asked('theirs') > 0));
+    await fail(reader);
+    bench.server.fault = ({ path }) => (path.startsWith('/theirs') ? null : { kind: 'status', status: 429 });
+    for (const one of [reader, lookerOf(other)]) {
+      const before = asked('theirs');
+      await makeDue('theirs');
+      await look(one);
+      assert.ok(asked('theirs') > before, 'its turn comes');
+    }
+    assert.equal(await isPaused(), true, 'and ends nobody else’s pause');
+    // What is left of a pause that nobody has tried for a day is let go of.
+    await bench.daemon.ctx.db.query(`update svc.server_pauses set retry_at = now() - interval '25 hours'`);
+    await keepPolls(bench.daemon.ctx);
+    assert.equal((await bench.daemon.ctx.db.query('select from svc.server_pauses')).rowCount, 0);
+    bench.server.fault = () => null;
+    assert.equal((await byHand('four', reader))[0], 'unchanged');
+  });
+
+  it('of a server whose turns one project has filled no more is claimed for that project, and for others it is', async (t) => {
+    const { db } = bench.daemon.ctx;
+    const reader = lookerOf(bench.daemon);
+    const dull = await DullServers.start(1);
+    t.after(async () => {
+      await reader.lane.stop();
+      await dull.stop();
+      await db.query(`delete from svc.repositories where name like 'slow-%'`);
+      await db.query(`update svc.projects set archived_at = now() where slug = 'other'`);
+    });
+    const add = (slug: string, count: number) =>
+      db.query(
+        `with made as (
+           insert into svc.repositories (id, project_id, name, url, url_key, interval_seconds)
+           select gen_random_uuid(), p.id, 'slow-' || n, 'http://' || $1::text || '/r' || n || '.git', $1::text || '/r' || n, 3600
+             from svc.projects p, generate_series(1, $3::int) n where p.slug = $2::text
+           returning id), polled as (
+           insert into svc.repository_polls (repository_id, next_at) select id, now() from made)
+         insert into svc.repository_states (repository_id) select id from made`,
+        [`127.0.0.1:${dull.ports[0]}`, slug, count],
+      );
+    await add('default', 70);
+    assert.ok((await pollTurn(reader.ctx, reader.lane)).begun >= 70);
+    await until('four reads', async () => dull.open().length === 4, 300_000);
+    await db.query(
+      `update svc.repository_polls set next_at = now(), claimed_by = null
+        where repository_id in (select id from svc.repositories where name like 'slow-%')`,
+    );
+    await add('other', 1);
+    const before = reader.lane.room;
+    await pollTurn(reader.ctx, reader.lane);
+    assert.equal(reader.lane.room, before - 1, 'theirs is taken in hand, and none of those again');
   });
 
   it('the pause outlives a restart, and a crash of the database', async () => {
@@ -217,7 +278,7 @@ describe('servers of git', () => {
          select gen_random_uuid(), p.id, 'dull-' || h || '-' || n, 'http://' || host || '/r' || n || '.git',
                 host || '/r' || n, 3600
            from svc.projects p, unnest($1::text[]) with ordinality as t (host, h), generate_series(1, 5) n
-          where h < 61 or n = 1
+          where p.archived_at is null and (h < 61 or n = 1)
          returning id), polled as (
          insert into svc.repository_polls (repository_id, next_at) select id, now() from made)
        insert into svc.repository_states (repository_id) select id from made`,

@@ -239,9 +239,9 @@ describe('git servers that swallow and trickle', () => {
       await syncNow(bench.daemon, name);
     }
     const hosts = async () =>
-      (await db.query('select from svc.host_pauses where host = $1::text', [away.host])).rowCount;
+      (await db.query('select from svc.server_pauses where host = $1::text', [away.host])).rowCount;
     assert.equal(await hosts(), 1);
-    await db.query(`update svc.host_pauses set retry_at = now() + interval '1 hour' where host = $1::text`, [
+    await db.query(`update svc.server_pauses set retry_at = now() + interval '1 hour' where host = $1::text`, [
       away.host,
     ]);
     await add('away-4', `${away.origin}/away-4.git`);
@@ -320,7 +320,7 @@ describe('a run that is just being taken in hand', () => {
     const { ctx } = bench.daemon;
     const lane = new SyncLane(ctx, ctx.runtime.log);
     const [id, other] = [randomUUID(), randomUUID()];
-    const server = { fence: 1, host: null, hostFailures: null, hostPausedMs: 0 };
+    const server = { projectId: randomUUID(), fence: 1, host: null, hostFailures: null, hostPausedMs: 0 };
     lane.start({ id, reason: 'manual', isAsked: true, hint: null, ...server });
     assert.deepEqual([lane.owns(randomUUID(), id), lane.owns(randomUUID(), other)], [true, false]);
     await lane.stop();

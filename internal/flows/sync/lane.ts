@@ -16,6 +16,7 @@ import {
 import {
   bringPollsForward,
   claimDue,
+  dropOldPauses,
   type DueRepository,
   ensurePolls,
   freeLostClaims,
@@ -24,6 +25,7 @@ import {
   ownRuns,
   pollsDue,
   releaseClaims,
+  serverKey,
   staggerPolls,
   wishForgotten,
   wishSync,
@@ -40,8 +42,8 @@ import { behind, type Following, following, lookBeside, relation } from './wishe
 
 /** At a time; what waits for its server's budget counts. */
 const syncsMax = 2_048;
-/** Repositories of one server that wait here; more are left to other daemons, or for later. */
-const perHostMax = 64;
+/** Repositories of one server that wait here, and those of them of one project; more are left to other daemons, or for later. */
+const perServerMax = { all: 256, ofProject: 64 } as const;
 /** Until a run that stands in the way is looked at again. */
 const againMs = 1_000;
 
@@ -93,14 +95,20 @@ export class SyncLane {
     return [...this.#inHand.values()].some(({ task }) => task?.run.owns(runId) === true);
   }
 
-  /** Servers for which enough waits here. */
+  /** Servers for which enough waits here, of all projects or of one (`serverKey`). */
   fullHosts(): string[] {
-    const counts = new Map<string, number>();
+    const all = new Map<string, number>();
+    const ofProject = new Map<string, number>();
+    const count = (counts: Map<string, number>, key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1);
     for (const { due, task } of this.#inHand.values()) {
-      const { host } = due;
-      if (host !== null && task?.reader.isAway !== true) counts.set(host, (counts.get(host) ?? 0) + 1);
+      const { host, projectId } = due;
+      if (host === null || task?.reader.isAway === true) continue;
+      count(all, host);
+      count(ofProject, serverKey({ projectId, host }));
     }
-    return [...counts].filter(([, count]) => count >= perHostMax).map(([host]) => host);
+    const full = (counts: Map<string, number>, most: number): string[] =>
+      [...counts].filter(([, waiting]) => waiting >= most).map(([key]) => key);
+    return [...full(all, perServerMax.all), ...full(ofProject, perServerMax.ofProject)];
   }
 
   /** Repositories that it has done with since the last call, and those of them that are still to be compared where they were to be. */
@@ -297,6 +305,7 @@ async function followClock({ db, runtime }: FlowContext, resyncSeconds: number):
 export async function keepPolls(ctx: FlowContext): Promise<void> {
   const { db, metrics } = ctx;
   await ensurePolls(db);
+  await dropOldPauses(db);
   await followClock(ctx, syncPortsOf(ctx).resyncSeconds);
   metrics.gauge('svc_repo_polls_due', 'Repositories that are due for a look').set(await pollsDue(db));
   const gauge = metrics.gauge('svc_repo_conditions', 'Repositories by the condition of their source', ['condition']);

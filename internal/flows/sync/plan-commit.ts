@@ -17,7 +17,7 @@ import type { ApplyResult } from './plan.ts';
 import { remarksOnSlugs } from './slugs.ts';
 import { inSvc, remarksOf, storedFiles, storeRead, type TreeFiles } from './snapshot.ts';
 import type { ReadRoom } from '../large-reads.ts';
-import { createReader, hostOf, openRepository, type SourceReader, sourceKey } from './source.ts';
+import { createReader, openRepository, serverOf, type SourceReader, sourceKey } from './source.ts';
 
 export interface CommitPlan {
   readonly result: ApplyResult;
@@ -65,7 +65,7 @@ export async function planCommit(
     source: openRepository(ctx, project, repository, room),
     room,
     limited: ports.limited,
-    host: hostOf(repository),
+    server: serverOf(repository),
     urgent: false,
     limitMs: ports.readSeconds * 1000,
     signal: of.signal,

@@ -13,7 +13,7 @@ import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
 import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
-import { backOffMs, type HostHealth, HostPaused, hostOf } from './source.ts';
+import { backOffMs, type HostHealth, HostPaused, serverOf } from './source.ts';
 import type { ApplyRequest, ApplyResult } from './plan.ts';
 import {
   appliedState,
@@ -120,7 +120,7 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   let resolved = await run.timed('resolve', () => resolve(task));
   progress.subject = subjectOf(task, resolved);
   // A commit that is pinned, or repeated, was asked of nobody.
-  if (resolved.tip.ref !== undefined) await options.health.reached(hostOf(repository));
+  if (resolved.tip.ref !== undefined) await options.health.reached(serverOf(repository));
   failpoint('sync.resolved');
   const early = withoutReading(task, resolved);
   if (early !== undefined) return finish(early);
@@ -344,7 +344,7 @@ export async function sourceFailed(
       conditionSince: isKnown ? state.conditionSince : ctx.runtime.now(),
     },
   };
-  if (repository.url !== null) await health.failed(hostOf(repository), repository.id, failure);
+  if (repository.url !== null) await health.failed(serverOf(repository), repository.id, failure);
   const retryAfterMs = failure.retryAfterSeconds === undefined ? undefined : failure.retryAfterSeconds * 1000;
   const paused = await pause(task, failures, retryAfterMs);
   try {

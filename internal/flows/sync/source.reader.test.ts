@@ -21,11 +21,12 @@ function deafSource(): RepoSource & { calls: number } {
     close: async () => undefined,
   };
 }
+const server = { projectId: 'p', host: 'h' };
 function readerOf(source: RepoSource, more: { limitMs?: number; signal?: AbortSignal; mayBegin?: () => void } = {}) {
   return createReader({
     source,
     limited: createLimiter(8, 4),
-    host: 'h',
+    server,
     urgent: false,
     limitMs: 60_000,
     signal: new AbortController().signal,
@@ -53,7 +54,7 @@ test('a read ends at once with the reason of its run, also while it waits for it
   const ending = new AbortController();
   const limited = createLimiter(1, 1);
   const room = new LargeReads().roomOf('p');
-  const options = { host: 'h', urgent: false, limitMs: 60_000, signal: ending.signal, room, mayBegin: () => undefined };
+  const options = { server, urgent: false, limitMs: 60_000, signal: ending.signal, room, mayBegin: () => undefined };
   const source = deafSource();
   const reads = [1, 2].map(() => createReader({ ...options, limited, source }).resolve(null));
   const ended = Promise.allSettled(reads);
@@ -82,8 +83,9 @@ test('servers that fail are remembered up to a bound, however many names there a
   const db = { query: async () => ({ rows: [], rowCount: 0 }) };
   const health = new HostHealth({ db, runtime: { randomBytes: Buffer.alloc } } as unknown as FlowContext);
   const away = new RepoCondition('unreachable', 'nobody answers');
-  for (const repository of ['1', '2']) assert.equal(await health.failed('first', repository, away), 0);
-  assert.ok((await health.failed('first', '3', away)) > 0);
-  for (let host = 0; host < 10_000; host += 1) await health.failed(`of ${host}`, '1', away);
-  assert.equal(await health.failed('first', '4', away), 0);
+  const of = (host: string) => ({ projectId: 'p', host });
+  for (const repository of ['1', '2']) assert.equal(await health.failed(of('first'), repository, away), 0);
+  assert.ok((await health.failed(of('first'), '3', away)) > 0);
+  for (let host = 0; host < 10_000; host += 1) await health.failed(of(`of ${host}`), '1', away);
+  assert.equal(await health.failed(of('first'), '4', away), 0);
 });

@@ -15,7 +15,13 @@ import type {
   Tip,
 } from '../../adapters/repo/types.ts';
 import { readBlobs, storedBlobs } from '../../adapters/store/repositories/snapshots.ts';
-import { type DueRepository, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
+import {
+  type DueRepository,
+  pauseServer,
+  type ProjectServer,
+  resumeServer,
+  serverKey,
+} from '../../adapters/store/repositories/polls.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import type { Limiter } from '../../base/concurrency.ts';
 import { recentMap } from '../../base/lru.ts';
@@ -42,6 +48,12 @@ export function sourceKey(repository: Pick<Repository, 'url' | 'path' | 'root'>)
 export function hostOf(repository: Pick<Repository, 'url'>): string {
   return (repository.url === null ? undefined : URL.parse(repository.url)?.host) ?? 'local';
 }
+
+/** That server, as the repository's project has it. */
+export const serverOf = (repository: Pick<Repository, 'url' | 'projectId'>): ProjectServer => ({
+  projectId: repository.projectId,
+  host: hostOf(repository),
+});
 
 /** A source of the repository, to be closed by the caller. `room`: where what is read of it is counted. */
 export function openRepository(
@@ -95,7 +107,7 @@ export async function probe(
   });
   const room = ports.largeReads.roomOf(project.id);
   const options = { taking: room.taking, ...(credentials && { credentials }) };
-  const ask = () => ports.limited(hostOf(input), () => ports.probe(input.url, options));
+  const ask = () => ports.limited(hostOf(input), () => ports.probe(input.url, options), { owner: project.id });
   try {
     return await room.read(ask, new AbortController().signal);
   } catch (error) {
@@ -180,6 +192,7 @@ interface Failing {
 /** Servers that are remembered as failing: anybody may name as many as there are names. */
 const failingMax = 10_000;
 
+/** What each project has found of the servers of its repositories: of a server that one cannot reach another may be served. */
 export class HostHealth {
   readonly #ctx: FlowContext;
   readonly #failing = recentMap<string, Failing>(failingMax);
@@ -189,40 +202,47 @@ export class HostHealth {
   }
 
   /** Hears with each claim what all daemons know of a server: one that somebody else has paused, or has reached again. */
-  hear({ host, hostFailures, hostPausedMs }: Pick<DueRepository, 'host' | 'hostFailures' | 'hostPausedMs'>): void {
+  hear({
+    projectId,
+    host,
+    hostFailures,
+    hostPausedMs,
+  }: Pick<DueRepository, 'projectId' | 'host' | 'hostFailures' | 'hostPausedMs'>): void {
     if (host === null) return;
-    const known = this.#failing.get(host);
+    const key = serverKey({ projectId, host });
+    const known = this.#failing.get(key);
     if (hostFailures !== null) {
       const until = performance.now() + hostPausedMs;
-      this.#failing.set(host, { failures: hostFailures, last: known?.last ?? '', until });
-    } else if (known !== undefined && known.until > 0) this.#failing.delete(host);
+      this.#failing.set(key, { failures: hostFailures, last: known?.last ?? '', until });
+    } else if (known !== undefined && known.until > 0) this.#failing.delete(key);
   }
 
   /** Throws HostPaused where a server is left alone. */
-  check(host: string): void {
-    const failing = this.#failing.get(host);
+  check(server: ProjectServer): void {
+    const failing = this.#failing.get(serverKey(server));
     if (failing !== undefined && failing.until > performance.now()) throw new HostPaused();
   }
 
   /** A server answered, whatever it said of the repository. */
-  async reached(host: string): Promise<void> {
-    if (this.#failing.delete(host)) await resumeHost(this.#ctx.db, host);
+  async reached(server: ProjectServer): Promise<void> {
+    if (this.#failing.delete(serverKey(server))) await resumeServer(this.#ctx.db, server);
   }
 
   /** A read failed; resolves to how long its server is left alone, in milliseconds. */
-  async failed(host: string, repositoryId: string, failure: RepoCondition): Promise<number> {
+  async failed(server: ProjectServer, repositoryId: string, failure: RepoCondition): Promise<number> {
     const { condition, retryAfterSeconds } = failure;
     if (condition !== 'unreachable' && condition !== 'rate-limited') {
-      await this.reached(host);
+      await this.reached(server);
       return 0;
     }
-    const known = this.#failing.get(host) ?? { failures: 0, last: '', until: 0 };
+    const key = serverKey(server);
+    const known = this.#failing.get(key) ?? { failures: 0, last: '', until: 0 };
     const failures = known.last === repositoryId ? known.failures : known.failures + 1;
     const askedMs = condition === 'rate-limited' && retryAfterSeconds !== undefined ? retryAfterSeconds * 1000 : 0;
     const ms = hostPauseMs({ failures, askedMs, random: this.#ctx.runtime.randomBytes(2).readUInt16BE() / 0x1_0000 });
     const until = Math.max(known.until, performance.now() + ms);
-    this.#failing.set(host, { failures, last: repositoryId, until: ms === 0 ? known.until : until });
-    if (ms > 0) await pauseHost(this.#ctx.db, host, failures, ms);
+    this.#failing.set(key, { failures, last: repositoryId, until: ms === 0 ? known.until : until });
+    if (ms > 0) await pauseServer(this.#ctx.db, server, failures, ms);
     return ms;
   }
 }
@@ -239,8 +259,8 @@ export interface SourceReader {
 export interface ReaderOptions {
   readonly source: RepoSource;
   readonly limited: Limiter;
-  /** The key under which the source shares its server's budget. */
-  readonly host: string;
+  /** Whose budget the source shares, and whose turn it is there. */
+  readonly server: ProjectServer;
   /** Asked for by hand: goes before what waits for the same server. */
   readonly urgent: boolean;
   /** For all calls together, the wait for a place not counted. */
@@ -255,7 +275,7 @@ export interface ReaderOptions {
 
 /** Whatever the source does with its signal, a call ends when its time is over or the run is ended. */
 export function createReader(options: ReaderOptions): SourceReader {
-  const { source, limited, host, urgent, signal, room, mayBegin } = options;
+  const { source, limited, server, urgent, signal, room, mayBegin } = options;
   let leftMs = options.limitMs;
   let isAway = false;
   const read = async <T>(call: (deadline: AbortSignal) => Promise<T>): Promise<T> => {
@@ -269,7 +289,7 @@ export function createReader(options: ReaderOptions): SourceReader {
         leftMs -= performance.now() - begun;
       }
     };
-    return limited(host, act, { urgent, signal }).finally(() => {
+    return limited(server.host, act, { owner: server.projectId, urgent, signal }).finally(() => {
       isAway = true;
     });
   };

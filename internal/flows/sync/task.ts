@@ -9,7 +9,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import type { CatalogPorts, SyncPorts } from '../ports.ts';
 import { aloneAtEnds, endedTheProcess, gateOf, parkedAtEnds, putDown, takeInHand } from '../in-hand.ts';
-import { createReader, type HostHealth, hostOf, openRepository, type SourceReader } from './source.ts';
+import { createReader, type HostHealth, openRepository, serverOf, type SourceReader } from './source.ts';
 import type { ReadRoom } from '../large-reads.ts';
 import { RunRecord, type RunSubject, type SyncRequest } from './run-record.ts';
 
@@ -65,7 +65,7 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
   if (waiting === null && repository.suspended) return 'gone';
   const reason = (waiting?.reason ?? options.reason) as WishReason;
   const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
-  const host = hostOf(repository);
+  const server = serverOf(repository);
   const room = ports.largeReads.roomOf(repository.projectId);
   const isTurn = !options.isAsked && (reason === 'poll' || reason === 'resync');
   return {
@@ -85,12 +85,12 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
       source: openRepository(ctx, project, repository, room),
       room,
       limited: ports.limited,
-      host,
+      server,
       urgent: reason === 'manual',
       limitMs: ports.readSeconds * 1000,
       signal,
       mayBegin: () => {
-        if (isTurn) health.check(host);
+        if (isTurn) health.check(server);
       },
     }),
     run: new RunRecord({ ctx, repository, reason, request, taken: waiting?.id ?? null }),

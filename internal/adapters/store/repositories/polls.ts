@@ -30,9 +30,10 @@ export interface DueRepository {
   readonly hint: string | null;
   /** The fence of its settings. */
   readonly fence: number;
+  readonly projectId: string;
   /** Of its server; null for what lies on this machine. */
   readonly host: string | null;
-  /** Repositories of its server that could not read it, one after the other, where that has paused it; null: nothing did. */
+  /** Repositories of its project that could not read that server, one after the other, where that has paused it; null: nothing did. */
   readonly hostFailures: number | null;
   /** For how many milliseconds more it is paused. */
   readonly hostPausedMs: number;
@@ -101,7 +102,7 @@ export async function bringPollsForward(sql: Sql, resyncSeconds: number): Promis
         and (ahead.is_late or p.resync_at > now() + make_interval(secs => $1::float8))`,
     [resyncSeconds],
   );
-  await sql.query(`delete from svc.host_pauses where retry_at > now() + interval '1 hour'`);
+  await sql.query(`delete from svc.server_pauses where retry_at > now() + interval '1 hour'`);
   return rowCount;
 }
 
@@ -111,7 +112,7 @@ export interface Claim {
   readonly resyncSeconds: number;
   /** 0 to 1: which share of a tenth of the interval is added to which repository's next time. */
   readonly spread: number;
-  /** Servers for which enough waits here: a poll of theirs stays for another daemon, or for later. */
+  /** Servers for which enough waits here, of all projects or of one (`serverKey`): a poll of theirs stays for another daemon, or for later. */
   readonly full: readonly string[];
   /** Projects for which enough waits here: as with those servers. */
   readonly crowded: readonly string[];
@@ -125,7 +126,7 @@ export interface Claim {
  * Claims repositories that are wanted or due, at most `limit`, what is wanted first, and moves each to its next time: its
  * interval from now, and a share of a tenth of it that the id's hash decides, so that thousands made at once drift apart.
  * A repository is one daemon's alone until that gives it back (`done`). Suspended ones wait for a wish, and a server that
- * is paused for one of its repositories to be wanted. Invariant: one that is claimed to be compared anew has `resync_at` of
+ * is paused for a project for one of that project's repositories to be wanted. Invariant: one that is claimed to be compared anew has `resync_at` of
  * `-infinity` until that is done, so that whoever gets it from a daemon that is gone compares it.
  */
 export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]> {
@@ -133,17 +134,18 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
   const next = 'now() + make_interval(secs => $3::float8)';
   const { rows } = await sql.query<DueRepository>(
     `with due as (
-       select p.repository_id, coalesce(p.wanted, case when p.resync_at <= now() and (p.claimed_by is null
+       select p.repository_id, r.project_id, coalesce(p.wanted, case when p.resync_at <= now() and (p.claimed_by is null
                 or p.resync_at > '-infinity' or p.repository_id = any($7::uuid[])) then 'resync' else 'poll' end) as reason,
               p.wanted, p.hint, r.interval_seconds, ${fenceOf} as fence,
               split_part(r.url_key, '/', 1) as host, h.failures,
               greatest(extract(epoch from h.retry_at - now()) * 1000, 0)::float8 as left_ms
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
          join svc.projects o on o.id = r.project_id and o.archived_at is null
-         left join svc.host_pauses h on h.host = split_part(r.url_key, '/', 1)
+         left join svc.server_pauses h on h.project_id = r.project_id and h.host = split_part(r.url_key, '/', 1)
         where p.next_at <= now() and (p.claimed_by is null or p.claimed_by = $1::uuid) and not ${syncParked('r.id')}
           and (p.wanted is not null or (not r.suspended and r.project_id <> all($8::uuid[]) and (r.url_key is null or (
-            split_part(r.url_key, '/', 1) <> all($5::text[]) and (h.retry_at is null or h.retry_at <= now())))))
+            split_part(r.url_key, '/', 1) <> all($5::text[])
+            and split_part(r.url_key, '/', 1) || ' ' || r.project_id <> all($5::text[]) and (h.retry_at is null or h.retry_at <= now())))))
         order by p.wanted is null, p.next_at limit $2::int for update of p skip locked),
      given as (
        update svc.repository_polls p set claimed_by = null,
@@ -157,7 +159,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
               when p.resync_at = '-infinity' and p.repository_id = any($6::uuid[]) then ${next} else p.resync_at end,
             wanted = null, hint = null, claimed_by = $1::uuid
        from due where p.repository_id = due.repository_id
-     returning p.repository_id as id, due.reason,
+     returning p.repository_id as id, due.project_id as "projectId", due.reason,
        due.wanted is not null as "isAsked", due.hint, due.fence, due.host, due.failures as "hostFailures",
        coalesce(due.left_ms, 0) as "hostPausedMs"`,
     [daemonId, limit, resyncSeconds, spread, full, done, broken, crowded],
@@ -260,19 +262,42 @@ export async function backOff(sql: Sql, repositoryId: string, afterMs: number | 
   if (afterMs !== null) await pollIn(sql, repositoryId, afterMs);
 }
 
-/** Pauses a server after a failure of one of its repositories; `failures` are those in a row, as counted here so far. */
-export async function pauseHost(sql: Sql, host: string, failures: number, afterMs: number): Promise<void> {
+/** A server as one project has it. */
+export interface ProjectServer {
+  readonly projectId: string;
+  readonly host: string;
+}
+
+/** A server of one project as a word, as `claimDue` makes it too; no host has a space. */
+export const serverKey = ({ projectId, host }: ProjectServer): string => `${host} ${projectId}`;
+
+/**
+ * Pauses a server for a project after a failure of one of its repositories; `failures` are those in a row, as counted here so far.
+ * Of a project that is gone nothing is paused.
+ */
+export async function pauseServer(
+  sql: Sql,
+  { projectId, host }: ProjectServer,
+  failures: number,
+  afterMs: number,
+): Promise<void> {
   await sql.query(
-    `insert into svc.host_pauses as h (host, failures, retry_at)
-     values ($1::text, $2::int, now() + make_interval(secs => $3::float8 / 1000))
-     on conflict (host) do update set failures = excluded.failures, retry_at = greatest(h.retry_at, excluded.retry_at)`,
-    [host, failures, afterMs],
+    `insert into svc.server_pauses as h (project_id, host, failures, retry_at)
+     select id, $2::text, $3::int, now() + make_interval(secs => $4::float8 / 1000)
+       from svc.projects where id = $1::uuid for key share
+     on conflict (project_id, host) do update set failures = excluded.failures, retry_at = greatest(h.retry_at, excluded.retry_at)`,
+    [projectId, host, failures, afterMs],
   );
 }
 
+/** Forgets servers that nobody has tried since their pause ended a day ago, as where their last repository was removed. */
+export async function dropOldPauses(sql: Sql): Promise<void> {
+  await sql.query(`delete from svc.server_pauses where retry_at < now() - interval '1 day'`);
+}
+
 /** Ends the pause of a server that was reached. */
-export async function resumeHost(sql: Sql, host: string): Promise<void> {
-  await sql.query('delete from svc.host_pauses where host = $1::text', [host]);
+export async function resumeServer(sql: Sql, { projectId, host }: ProjectServer): Promise<void> {
+  await sql.query('delete from svc.server_pauses where project_id = $1::uuid and host = $2::text', [projectId, host]);
 }
 
 /** Repositories that are due and unclaimed: the length of the queue. */
