@@ -5,7 +5,7 @@
 import { type ClientConnection, client, RequestError } from '@agentclientprotocol/sdk';
 import { settlesWithin, unlessAborted } from '../../base/waits.ts';
 import { type FrameEvents, frameStream, type Read } from './frames.ts';
-import { agentOf, supports, initializeParams } from './handshake.ts';
+import { agentOf, initializeParams } from './handshake.ts';
 import { classifyTurn, errorOf, errorText, isForgotten, type TurnAnswer, type TurnFacts } from './outcome.ts';
 import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
 import { StderrTail } from './stderr-tail.ts';
@@ -39,7 +39,7 @@ export class HarnessConnection {
   /** Settles once, when the wire has ended for whatever reason; never rejects. */
   readonly ended: Promise<HarnessFailure>;
   #info: AgentInfo = { name: 'unknown', version: 'unknown', resume: 'none' };
-  #capabilities: { readonly [name: string]: unknown } = {};
+  #capabilities: ReadonlySet<string> = new Set();
   #sessionId: string | undefined;
   #turn: Turn | undefined;
   #failure: HarnessFailure | undefined;
@@ -104,7 +104,7 @@ export class HarnessConnection {
   /** The first call of a connection. Throws HarnessFailure: timeout, exited, garbage, refused, incompatible. */
   async initialize(): Promise<AgentInfo> {
     const { plan, limits } = this.#options;
-    const agent = agentOf(await this.#call('initialize', initializeParams(plan), limits.initializeMs));
+    const agent = agentOf(await this.#call('initialize', initializeParams(plan), limits.initializeMs), plan);
     if (typeof agent === 'string') throw this.#fail('incompatible', agent);
     this.#capabilities = agent.capabilities;
     return (this.#info = agent.info);
@@ -230,7 +230,7 @@ export class HarnessConnection {
 
   async #setUp(sessionId: string, isNew: boolean): Promise<string[]> {
     const applies = ({ newOnly, capability }: SetupCall): boolean =>
-      (isNew || newOnly !== true) && (capability === undefined || supports(this.#capabilities, capability));
+      (isNew || newOnly !== true) && (capability === undefined || this.#capabilities.has(capability));
     const refused: string[] = [];
     for (const call of this.#options.plan.afterOpen.filter(applies)) {
       const params = { sessionId, ...call.params };

@@ -69,6 +69,8 @@ const placeBytes = 262_144;
 const maxLevels = 1_000;
 /** What the library repeats in an answer. */
 const maxNameChars = 1_024;
+/** Of a line that is JSON and no message of JSON-RPC; more is no slip of a program that means well. */
+const strayBytes = 65_536;
 const isLongNamed = (message: AnyMessage): boolean =>
   ['method', 'id'].some((name) => {
     const value = (message as { readonly [name: string]: unknown })[name];
@@ -207,13 +209,17 @@ class Questions {
 
 type FrameLimits = Pick<Limits, 'maxFrameBytes' | 'maxFrameValues' | 'maxOpenRequests'>;
 
+/** Of a call or a notification: whether it is as JSON-RPC has them. */
+function isWellFormed(message: AnyMessage & { readonly method: string }): boolean {
+  const id: unknown = 'id' in message ? message.id : undefined;
+  const isId = id === undefined || id === null || typeof id === 'string' || Number.isFinite(id);
+  return message.jsonrpc === '2.0' && typeof message.method === 'string' && isId;
+}
+
 /** The id under which the library answers it; undefined where it does not. What is no message it answers without one. */
 function answeredAs(message: AnyMessage): Id | undefined {
   if (!('method' in message)) return undefined;
-  const id: unknown = 'id' in message ? message.id : undefined;
-  const isId = id === undefined || id === null || typeof id === 'string' || Number.isFinite(id);
-  const isMessage = message.jsonrpc === '2.0' && typeof message.method === 'string' && isId;
-  return isMessage ? (id as Id | undefined) : null;
+  return isWellFormed(message) ? ('id' in message ? message.id : undefined) : null;
 }
 
 /** What was asked on either side and is not answered yet. */
@@ -263,6 +269,8 @@ function reader(
     const message = await parse(line, turn);
     if (message === undefined) events.onGarbage(sample(line));
     else if (message === 'tooDeep') events.onTooLarge(`${maxLevels} levels`);
+    // The library would repeat it whole in its answer.
+    else if (line.length > strayBytes && 'method' in message && !isWellFormed(message)) events.onGarbage(sample(line));
     else if (!isLongNamed(message)) return message;
     else events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
     return undefined;

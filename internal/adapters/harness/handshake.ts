@@ -2,7 +2,7 @@
 
 import { PROTOCOL_VERSION } from '@agentclientprotocol/sdk';
 import type { AgentInfo, LaunchPlan } from './types.ts';
-import { fieldsOf, textOf } from './updates.ts';
+import { fieldsOf, jsonText, nameOf } from './updates.ts';
 
 export const initializeParams = (plan: LaunchPlan): object => ({
   protocolVersion: PROTOCOL_VERSION,
@@ -14,30 +14,33 @@ export const initializeParams = (plan: LaunchPlan): object => ({
   },
 });
 
-type Capabilities = { readonly [name: string]: unknown };
+const versionBytesMax = 100;
 
-export function supports(capabilities: Capabilities, name: string): boolean {
-  const value = capabilities[name];
-  return value !== undefined && value !== null && value !== false;
-}
-
-/** Its sessions' capabilities and its name; a text: why it cannot be spoken to. */
-export function agentOf(answered: unknown): { readonly capabilities: Capabilities; readonly info: AgentInfo } | string {
+/**
+ * Which of the capabilities that `plan` asks of its sessions it has, and its name; a text: why it cannot be spoken to. Nothing else
+ * of the answer is kept, which may be as large as a message.
+ */
+export function agentOf(
+  answered: unknown,
+  { afterOpen }: Pick<LaunchPlan, 'afterOpen'>,
+): { readonly capabilities: ReadonlySet<string>; readonly info: AgentInfo } | string {
   const answer = fieldsOf(answered);
-  if (answer['protocolVersion'] !== PROTOCOL_VERSION) {
-    const spoken = JSON.stringify(answer['protocolVersion'] ?? null);
-    return `the harness speaks version ${spoken} of the protocol, not ${PROTOCOL_VERSION}`;
+  const spoken = answer['protocolVersion'];
+  if (spoken !== PROTOCOL_VERSION) {
+    const said = jsonText(spoken, versionBytesMax)?.text ?? 'null';
+    return `the harness speaks version ${said} of the protocol, not ${PROTOCOL_VERSION}`;
   }
   const all = fieldsOf(answer['agentCapabilities']);
   if (fieldsOf(all['mcpCapabilities'])['http'] !== true) return 'the harness does not speak to tool servers over HTTP';
-  const capabilities = fieldsOf(all['sessionCapabilities']);
+  const said = fieldsOf(all['sessionCapabilities']);
+  const has = (name: string): boolean => ![undefined, null, false].includes(said[name] as undefined);
   const info = fieldsOf(answer['agentInfo']);
   return {
-    capabilities,
+    capabilities: new Set(afterOpen.flatMap(({ capability }) => capability ?? []).filter(has)),
     info: {
-      name: textOf(info['title']) ?? textOf(info['name']) ?? 'unknown',
-      version: textOf(info['version']) ?? 'unknown',
-      resume: supports(capabilities, 'resume') ? 'resume' : all['loadSession'] === true ? 'load' : 'none',
+      name: nameOf(info['title']) ?? nameOf(info['name']) ?? 'unknown',
+      version: nameOf(info['version']) ?? 'unknown',
+      resume: has('resume') ? 'resume' : all['loadSession'] === true ? 'load' : 'none',
     },
   };
 }

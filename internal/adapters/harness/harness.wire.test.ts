@@ -77,6 +77,13 @@ const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
   ],
   ['answers what nobody asked', `echo '{"jsonrpc":"2.0","id":99,"result":{}}'; sleep 60`, 'timeout', /within/],
   [
+    'writes at length what is no message of JSON-RPC',
+    `printf '{"id":1,"method":{"of":"%070000d"}}\\n' 0; sleep 60`,
+    'garbage',
+    /"method":\{"of":"0+/,
+  ],
+  ['writes a little of what is none', `echo '{"id":1,"method":{"of":7}}'; sleep 60`, 'timeout', /within/],
+  [
     'writes a message without an end',
     `head -c 200000 /dev/zero | tr '\\0' x; sleep 60`,
     'frame_too_large',
