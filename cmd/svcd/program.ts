@@ -13,14 +13,20 @@ import type { Daemon } from './daemon.ts';
 
 /** A drain that hangs must not outlive a supervisor's patience. */
 const drainMs = 25_000;
+/**
+ * `process.exit` waits for the threads that compile, and one of these may wait for this one to collect garbage, so that neither goes on
+ * (nodejs/node#54918): where nothing runs any more, what is being compiled is done within milliseconds.
+ */
+const compileMs = 50;
+const leave = (code: number): void => void setTimeout(() => process.exit(code), compileMs);
 
-function failStart(error: unknown): never {
+function failStart(error: unknown): void {
   const text = error instanceof Error ? error.message : String(error);
   process.stderr.write(`svcd: ${text.replaceAll(/\s*\n\s*/g, ' ')}\n`);
   // What nobody foresaw is worth its place in the code.
   const isForeseen = error instanceof ConfigError || error instanceof Fault;
   if (!isForeseen && error instanceof Error) process.stderr.write(`${error.stack}\n`);
-  process.exit(error instanceof ConfigError ? 2 : 1);
+  leave(error instanceof ConfigError ? 2 : 1);
 }
 
 /** The settings, as people type them. */
@@ -73,7 +79,7 @@ async function run(): Promise<void> {
     // What was noted last is sent too, unless nobody takes it.
     await stopTracing?.().catch((error: unknown) => log.warn({ err: error }, 'traces.lost'));
     log.info({ code }, 'daemon.stopped');
-    process.exit(code);
+    leave(code);
   };
   // A signal during the start ends it as soon as there is something to stop.
   let signalled = false;

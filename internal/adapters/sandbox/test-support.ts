@@ -14,7 +14,7 @@ import type { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { type Bubblewrap, probeBubblewrap } from './bubblewrap.ts';
 import { openSandboxes } from './sandbox.ts';
 import type { SandboxName, SandboxProvider } from './types.ts';
-import { initArgv } from './wire.ts';
+import { endingFlags, initArgv } from './wire.ts';
 
 export const testPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -95,7 +95,8 @@ export async function startInit(
   const dir = temporary(t);
   const socket = join(dir, 'wire.sock');
   const [source = '', settings = ''] = initArgv({ tag, socket, seconds }).slice(-2);
-  const init = spawn(process.execPath, ['-e', source, settings], { stdio: 'inherit', env: { PATH: testPath, ...env } });
+  const args = [...endingFlags, '-e', source, settings];
+  const init = spawn(process.execPath, args, { stdio: 'inherit', env: { PATH: testPath, ...env } });
   t.after(async () => {
     if (init.exitCode !== null) return;
     const ended = once(init, 'exit');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import fc from 'fast-check';
 import { sha256 } from '../../base/hash.ts';
 import { freePort } from '../../base/testkit/installed-postgres.ts';
 import { commandLines, environments, eventually, testPath, runId, startInit } from './test-support.ts';
-import { bridgeArgv, Wire } from './wire.ts';
+import { bridgeArgv, endingFlags, initArgv, localInitArgv, Wire } from './wire.ts';
 
 const secretText = 'a-secret-of-the-first-peer';
 const env = { PATH: testPath, SECRET_OF_TEST: 'x' };
@@ -284,4 +284,14 @@ test('the bridge carries a wire over standard streams, and a program that is not
   assert.deepEqual(await wire.tryAll([{ host: '127.0.0.1', port: 1 }]), ['127.0.0.1:1']);
   await wire.stop(1_000);
   await assert.rejects(wire.start({ argv: ['true'], env: env, cwd: dir }), /was stopped/);
+});
+
+test('what the programs of a box compile waits for nobody, who may wait for it where they end', () => {
+  const hot = 'const f=(n)=>{let s=0;for(let i=0;i<n;i++)s=(s*31+i)|0;return s};for(let k=0;k<20000;k++)f(200)';
+  const traced = spawnSync(process.execPath, [...endingFlags, '--trace-opt', '-e', hot], { encoding: 'utf8' });
+  const compiled = traced.stdout.split('\n').filter((line) => line.startsWith('[compiling method'));
+  assert.ok(compiled.length > 0 && compiled.every((line) => line.includes('kSynchronous')), traced.stdout);
+  const program = ['node', ...endingFlags, '-e'].join(' ');
+  for (const stdio of [true, false]) assert.ok(initArgv({ tag: 'any', stdio })[2]?.includes(program));
+  for (const argv of [bridgeArgv(), localInitArgv('node')]) assert.ok(endingFlags.every((flag) => argv.includes(flag)));
 });

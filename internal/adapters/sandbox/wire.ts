@@ -24,6 +24,13 @@ const bridge = source(new URL('./svc-bridge.cjs', import.meta.url));
 const socketName = '@svc-wire';
 
 /**
+ * Of programs that end by `process.exit`: that waits for the threads that compile, and one of these may wait for the main thread to
+ * collect garbage, so that neither goes on (nodejs/node#54918) and the box stays for ever. Compiled on the main thread nothing does.
+ */
+export const endingFlags = ['--no-concurrent-recompilation'] as const;
+const node = ['node', ...endingFlags].join(' ');
+
+/**
  * The first process of a box: a shell, which as the first of its namespace takes in what others leave behind, and the
  * end of the wire as its child. Needs `/bin/sh` and Node 18 or later.
  */
@@ -36,8 +43,8 @@ export const initArgv = (settings: {
 }) => {
   // What a shell starts beside itself has no standard input of its own accord.
   const script = settings.stdio
-    ? 'exec 3<&0; node -e "$1" "$2" <&3 3<&- & exec 3<&- </dev/null; wait $!'
-    : 'node -e "$1" "$2" & wait $!';
+    ? `exec 3<&0; ${node} -e "$1" "$2" <&3 3<&- & exec 3<&- </dev/null; wait $!`
+    : `${node} -e "$1" "$2" & wait $!`;
   return ['/bin/sh', '-c', script, 'svc-init', init, JSON.stringify({ socket: socketName, ...settings })];
 };
 
@@ -45,16 +52,16 @@ export const initArgv = (settings: {
  * The first program of a box on this machine, over whose standard streams the wire goes: what takes in the processes of
  * others is bubblewrap's. It ends with the daemon, not by a clock.
  */
-export const localInitArgv = (node: string): readonly string[] => {
+export const localInitArgv = (program: string): readonly string[] => {
   const settings = JSON.stringify({ tag: 'local', seconds: 86_400 });
-  return [node, '--max-old-space-size=64', '-e', init, settings];
+  return [program, ...endingFlags, '--max-old-space-size=64', '-e', init, settings];
 };
 
 /** Which the first process of a box keeps to by itself. */
 const connectionsMax = 512;
 
 /** A program whose standard streams are the wire. */
-export const bridgeArgv = (socket = socketName): readonly string[] => ['node', '-e', bridge, socket];
+export const bridgeArgv = (socket = socketName): readonly string[] => ['node', ...endingFlags, '-e', bridge, socket];
 
 export interface StartRequest {
   readonly argv: readonly string[];

@@ -40,6 +40,14 @@ test('a file that leaves something open has failed, though each of its tests pas
   assert.match(said, /1 s after its last test it does not end: .*TCPServerWrap/);
 });
 
+test('a program that it has left behind is ended with it, and its output with that', () => {
+  const { status, said } = run(
+    `import { spawn } from 'node:child_process';\ntest('starts', () => void spawn('sleep', ['100'], { stdio: 'inherit' }));\n`,
+  );
+  assert.equal(status, 1);
+  assert.match(said, /1 s after its last test it does not end: .*ProcessWrap/);
+});
+
 test('one that ends by itself is left alone', () => {
   const { status, said } = run(`test('passes', () => {});\n`);
   assert.equal(status, 0);
