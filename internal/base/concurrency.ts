@@ -88,6 +88,13 @@ export interface LimitOptions {
 
 export type Limiter = <T>(key: string, fn: () => Promise<T>, options?: LimitOptions) => Promise<T>;
 
+function takeNext({ urgent, waiting }: Key): Waiting | undefined {
+  const queue = urgent.size > 0 ? urgent : waiting;
+  const next = queue.first(() => true);
+  if (next !== undefined) queue.take(next);
+  return next;
+}
+
 /** A function that runs what it is given when there is room. Rejections pass through and free their place. */
 export function createLimiter(total: number, perKey: number): Limiter {
   const keys = new Map<string, Key>();
@@ -96,11 +103,9 @@ export function createLimiter(total: number, perKey: number): Limiter {
   let running = 0;
 
   const keyOf = (name: string): Key => {
-    const known = keys.get(name);
-    if (known !== undefined) return known;
-    const made: Key = { busy: 0, urgent: new Turns(), waiting: new Turns() };
-    keys.set(name, made);
-    return made;
+    const key = keys.get(name) ?? { busy: 0, urgent: new Turns(), waiting: new Turns() };
+    keys.set(name, key);
+    return key;
   };
   const settle = (name: string, key: Key): void => {
     const isWanted = key.urgent.size + key.waiting.size > 0;
@@ -113,12 +118,10 @@ export function createLimiter(total: number, perKey: number): Limiter {
       const [name] = ready;
       if (name === undefined) return;
       const key = keyOf(name);
-      const queue = key.urgent.size > 0 ? key.urgent : key.waiting;
-      const next = queue.first(() => true);
+      const next = takeNext(key);
       // To the end of the line: one key's long queue must not take every place that comes free.
       ready.delete(name);
       if (next !== undefined) {
-        queue.take(next);
         running += 1;
         key.busy += 1;
         next.start();
