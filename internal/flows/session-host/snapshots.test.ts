@@ -71,12 +71,14 @@ describe('the work of a session', () => {
     await api('POST', `P/sessions/${session}/messages`, {
       text: '!exec cat $HOME/mine work/deep/file | wc -c; stat -c %a work/deep/file; readlink link\n!say .again.',
     });
-    for (let tries = 0; !(await said()).includes('.again.') && tries < 1_200; tries += 1)
+    const state = async () => (await api('GET', `P/sessions/${session}`)).body['state'] as unknown as string;
+    // What it says shows before its turn has ended.
+    const isDone = async () => (await said()).includes('.again.') && (await state()) === 'idle';
+    for (let tries = 0; !(await isDone()) && tries < 1_200; tries += 1)
       await new Promise((resolve) => setTimeout(resolve, 100));
     assert.match(await said(), new RegExp(`${2 * (mark.length + 1)}\\s+640\\s+/etc/passwd`));
     assert.doesNotMatch(await said(), /lost its own memory/);
-    const view = await api('GET', `P/sessions/${session}`);
-    assert.equal(view.body['state'], 'idle');
+    assert.equal(await state(), 'idle');
   });
 
   it('is told what was said since, where it was kept before that', async () => {
