@@ -182,6 +182,7 @@ const settings = [
   'routing_marks',
   'schedules',
   'secrets',
+  'server_pauses',
   'sessions',
   'triggers',
   'usage_open',
