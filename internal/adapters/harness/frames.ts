@@ -269,8 +269,6 @@ function reader(
     const message = await parse(line, turn);
     if (message === undefined) events.onGarbage(sample(line));
     else if (message === 'tooDeep') events.onTooLarge(`${maxLevels} levels`);
-    // The library would repeat it whole in its answer.
-    else if (line.length > strayBytes && 'method' in message && !isWellFormed(message)) events.onGarbage(sample(line));
     else if (!isLongNamed(message)) return message;
     else events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
     return undefined;
@@ -299,6 +297,11 @@ function reader(
       }
       if ('method' in message) {
         const isRequest = 'id' in message;
+        // The library would repeat it whole in its answer.
+        if (line.length > strayBytes && !isWellFormed(message)) {
+          events.onGarbage(sample(line));
+          return undefined;
+        }
         const id = answeredAs(message);
         if (id !== undefined) {
           await questions.room(limits);

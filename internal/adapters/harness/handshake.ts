@@ -33,7 +33,7 @@ export function agentOf(
   const all = fieldsOf(answer['agentCapabilities']);
   if (fieldsOf(all['mcpCapabilities'])['http'] !== true) return 'the harness does not speak to tool servers over HTTP';
   const said = fieldsOf(all['sessionCapabilities']);
-  const has = (name: string): boolean => ![undefined, null, false].includes(said[name] as undefined);
+  const has = (name: string): boolean => (said[name] ?? false) !== false;
   const info = fieldsOf(answer['agentInfo']);
   return {
     capabilities: new Set(afterOpen.flatMap(({ capability }) => capability ?? []).filter(has)),

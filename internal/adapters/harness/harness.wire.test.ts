@@ -82,6 +82,12 @@ const starts: readonly (readonly [string, string, HarnessFailureKind, RegExp])[]
     'garbage',
     /"method":\{"of":"0+/,
   ],
+  [
+    'tells at length of a session, in no message of JSON-RPC, which the library is not given',
+    `printf '{"method":"session/update","params":{"of":"%070000d"}}\\n' 0; sleep 60`,
+    'timeout',
+    /within/,
+  ],
   ['writes a little of what is none', `echo '{"id":1,"method":{"of":7}}'; sleep 60`, 'timeout', /within/],
   [
     'writes a message without an end',
